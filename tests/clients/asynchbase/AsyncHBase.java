@@ -23,6 +23,8 @@ public class AsyncHBase {
     // Of an unknown table it never hears: it asks until its attempts are used up (10 by default, half a minute).
     config.overrideConfig("hbase.client.retries.number", "4");
     client = new HBaseClient(config);
+    // A single put would wait a second for others.
+    client.setFlushInterval((short) 20);
     check("connect", () -> { join(client.ensureTableExists(table)); return true; });
     check("table.create", () -> {
       // Made by another client; here its regions are looked up.
