@@ -1,0 +1,2 @@
+//! Placeholder until its author lands it.
+fn main() {}

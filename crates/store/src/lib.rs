@@ -1,0 +1,1 @@
+//! Placeholder until its author lands it.
