@@ -1,0 +1,18 @@
+//! Bytes of one message, in and out. The only place where prost's traits are named.
+
+use bytes::Bytes;
+use cadastre_types::{Error, Result};
+use prost::Message;
+
+/// Reads a message. Its `bytes` fields are slices of the input, nothing of them is copied.
+///
+/// # Errors
+/// [`Code::Corrupt`](cadastre_types::Code::Corrupt) if the bytes are no such message.
+pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
+    M::decode(bytes).map_err(|error| Error::corrupt(format!("not a valid message: {error}")))
+}
+
+/// Writes a message, without a length before it.
+pub fn encode<M: Message>(message: &M) -> Bytes {
+    message.encode_to_vec().into()
+}
