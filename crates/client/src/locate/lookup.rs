@@ -1,0 +1,377 @@
+//! Judging what the tier above says about a row: from directory rows to a location or to one exact error (requirements.md L15,
+//! L16). Pure: the rows are handed in; how they were read, and who waits for them, is `locate`'s affair.
+//!
+//! 1. [`plan`] says how to read: closest at or before (a reversed scan), or forward where the neighbour is known.
+//! 2. [`judge`] goes over the rows, skips split parents, and applies the checks a to h.
+//! 3. [`usable`] gives everything in those rows that may be cached besides (prefetch, L11).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cadastre_types::{Cell, Code, Error, RegionInfo, Result, ServerName, TableName};
+use cadastre_wire::meta::MetaEntry;
+
+use super::cache::{Gap, KeyOrder, Location};
+use crate::notation;
+
+/// Which region of a table is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// The one that holds the row.
+    Holding,
+    /// The one that ends at the row or holds what comes right before it; for the empty row the table's last one. What a
+    /// descending scan asks for.
+    Before,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Table.
+    pub table: &'a TableName,
+    /// Order of its row keys.
+    pub order: KeyOrder,
+    /// Row.
+    pub row: &'a Bytes,
+    /// Region relative to the row.
+    pub position: Position,
+    /// Replica.
+    pub replica: u32,
+}
+
+impl Wanted<'_> {
+    fn is_met_by(&self, region: &RegionInfo) -> bool {
+        match self.position {
+            Position::Holding => self.order.contains(region, self.row),
+            Position::Before => {
+                let begins_before = self.row.is_empty()
+                    || region.start_key.is_empty()
+                    || self.order.compare(&region.start_key, self.row).is_lt();
+                let reaches = region.end_key.is_empty()
+                    || !self.row.is_empty()
+                        && self.order.compare(&region.end_key, self.row).is_ge();
+                begins_before && reaches
+            }
+        }
+    }
+
+    fn row_text(&self) -> String {
+        let row = notation::to_text(self.row);
+        match self.position {
+            Position::Holding => format!("row '{row}'"),
+            Position::Before => format!("what comes before row '{row}'"),
+        }
+    }
+}
+
+/// How the tier above is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading {
+    /// Closest at or before, then backwards.
+    Reversed,
+    /// Forward from the region that starts at this key.
+    Forward(Bytes),
+}
+
+/// How to read for a row, given what is cached around it.
+///
+/// One scan has to find the row and to bring neighbours (L10, L11). Backwards finds any row. Forwards brings what an ascending
+/// reader needs next, but finds the row only if the start key of its region, or of one just before it, is known: at the
+/// table's beginning, right at the end of a cached region, and behind everything that is cached.
+pub fn plan(wanted: &Wanted<'_>, gap: &Gap, prefetch: bool) -> Reading {
+    if wanted.position == Position::Before || !prefetch {
+        return Reading::Reversed;
+    }
+    if wanted.row.is_empty() {
+        return Reading::Forward(Bytes::new());
+    }
+    match &gap.previous_end {
+        Some(end) if !end.is_empty() && (end == wanted.row || !gap.has_next) => {
+            Reading::Forward(end.clone())
+        }
+        _ => Reading::Reversed,
+    }
+}
+
+/// A row of the tier above.
+#[derive(Debug, Clone)]
+pub struct DirectoryRow {
+    /// Row key.
+    pub key: Bytes,
+    /// The default replica's entry; `None` if the row has no `regioninfo`, an error if that is unreadable.
+    pub entry: Result<Option<MetaEntry>>,
+    /// Server and open sequence number of the other replicas.
+    pub replicas: BTreeMap<u32, (Option<ServerName>, u64)>,
+}
+
+impl DirectoryRow {
+    /// Reads the cells of one row (hbase-protocol.md 6.3).
+    pub fn from_cells(cells: &[Cell]) -> Self {
+        Self {
+            key: cells
+                .first()
+                .map_or_else(Bytes::new, |cell| cell.row.clone()),
+            entry: MetaEntry::from_cells(cells),
+            replicas: replicas(cells),
+        }
+    }
+}
+
+/// Replicas above 0: columns `server_0001`, `serverstartcode_0001`, `seqnumDuringOpen_0001`, the number in 4 upper-case hex digits.
+fn replicas(cells: &[Cell]) -> BTreeMap<u32, (Option<ServerName>, u64)> {
+    let mut parts: BTreeMap<u32, (Option<(String, u16)>, Option<u64>, u64)> = BTreeMap::new();
+    for cell in cells {
+        let Some((column, digits)) = split_replica(&cell.qualifier) else {
+            continue;
+        };
+        let part = parts.entry(digits).or_default();
+        match column {
+            b"server" => part.0 = host_port(&cell.value),
+            b"serverstartcode" => part.1 = number(&cell.value),
+            b"seqnumDuringOpen" => part.2 = number(&cell.value).unwrap_or(0),
+            _ => {}
+        }
+    }
+    let place = |(host_port, start_code, open_seq)| {
+        let server = match (host_port, start_code) {
+            (Some((host, port)), Some(start_code)) => Some(ServerName {
+                host,
+                port,
+                start_code,
+            }),
+            _ => None,
+        };
+        (server, open_seq)
+    };
+    parts
+        .into_iter()
+        .map(|(replica, part)| (replica, place(part)))
+        .collect()
+}
+
+fn split_replica(qualifier: &[u8]) -> Option<(&[u8], u32)> {
+    let at = qualifier.len().checked_sub(5)?;
+    let digits = qualifier[at..].strip_prefix(b"_")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    let replica = u32::from_str_radix(digits, 16).ok()?;
+    (replica > 0).then_some((&qualifier[..at], replica))
+}
+
+fn host_port(value: &[u8]) -> Option<(String, u16)> {
+    let (host, port) = std::str::from_utf8(value).ok()?.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+fn number(value: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(value.try_into().ok()?))
+}
+
+/// The checks of requirements.md L16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// No row at all.
+    NoRow,
+    /// A region of another table.
+    OtherTable,
+    /// No row's region holds the row.
+    Hole,
+    /// `regioninfo` missing or unreadable.
+    Unreadable,
+    /// Only a split or merged parent.
+    ParentOnly,
+    /// Offline; the table may be disabled.
+    Offline,
+    /// No server.
+    NoServer,
+    /// A server known to be dead.
+    DeadServer,
+}
+
+/// Why there is no location, and what the next try must do differently.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Miss {
+    /// Which check.
+    pub check: Check,
+    /// For the caller.
+    pub error: Error,
+}
+
+impl Miss {
+    /// Whether the tier above may be wrong itself and must be located anew (L16, last column).
+    pub fn relocates_above(&self) -> bool {
+        matches!(
+            self.check,
+            Check::Hole | Check::Unreadable | Check::DeadServer
+        )
+    }
+
+    /// Whether it is the answer for every row of the table, and so for everybody who waited.
+    pub fn is_table_wide(&self) -> bool {
+        matches!(self.check, Check::NoRow | Check::OtherTable)
+    }
+
+    /// Whether a disabled table looks like this.
+    pub fn may_be_disabled(&self) -> bool {
+        self.check == Check::Offline
+    }
+}
+
+/// What the state of a region in the directory says about asking its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Maybe,
+    Parent,
+    Offline,
+    NotYet,
+}
+
+/// Reads `info:state` (`RegionState.State`); absent in old clusters.
+fn served(entry: &MetaEntry) -> Served {
+    if entry.info.split || entry.split_daughters.is_some() {
+        return Served::Parent;
+    }
+    if entry.info.offline {
+        return Served::Offline;
+    }
+    match entry.state.as_str() {
+        "SPLIT" | "MERGED" => Served::Parent,
+        "OFFLINE" | "CLOSED" | "FAILED_CLOSE" => Served::Offline,
+        "PENDING_OPEN" | "OPENING" | "FAILED_OPEN" | "SPLITTING_NEW" | "MERGING_NEW"
+        | "ABNORMALLY_CLOSED" => Served::NotYet,
+        // OPEN; on the way out (CLOSING, SPLITTING, MERGING …) it answers until it is closed; unknown ones are tried.
+        _ => Served::Maybe,
+    }
+}
+
+/// Finds the wanted region in rows of the tier above, nearest first.
+///
+/// # Errors
+/// The first check that fails (L16).
+pub fn judge(
+    wanted: &Wanted<'_>,
+    rows: &[DirectoryRow],
+    is_dead: impl Fn(&ServerName) -> bool,
+) -> Result<Location, Miss> {
+    let miss = |check, code, text: String| {
+        Err(Miss {
+            check,
+            error: Error::new(code, text),
+        })
+    };
+    let table = wanted.table;
+    if rows.is_empty() {
+        return miss(Check::NoRow, Code::TableNotFound, table.to_string());
+    }
+    let mut parent = None;
+    for row in rows {
+        let key = notation::to_text(&row.key);
+        let entry = match &row.entry {
+            Ok(Some(entry)) => entry,
+            Ok(None) => {
+                let text = format!("RegionInfo null in {table}, directory row '{key}'");
+                return miss(Check::Unreadable, Code::Io, text);
+            }
+            Err(error) => {
+                let text = format!("RegionInfo null in {table}, directory row '{key}': {error}");
+                return miss(Check::Unreadable, Code::Io, text);
+            }
+        };
+        if entry.info.table != *table {
+            let text = format!("Table '{table}' was not found, got: {}.", entry.info.table);
+            return miss(Check::OtherTable, Code::TableNotFound, text);
+        }
+        if !wanted.is_met_by(&entry.info) {
+            continue;
+        }
+        let what = || format!("region {key}, which holds {}", wanted.row_text());
+        match served(entry) {
+            Served::Parent => {
+                parent.get_or_insert(key);
+                continue;
+            }
+            Served::Offline => {
+                let text = format!("{} is offline; its table may be disabled", what());
+                return miss(Check::Offline, Code::RegionOffline, text);
+            }
+            Served::NotYet => {
+                let text = format!("{} is in state {}: no server yet", what(), entry.state);
+                return miss(Check::NoServer, Code::NoServerForRegion, text);
+            }
+            Served::Maybe => {}
+        }
+        let Some(location) = location(row, entry, wanted.replica) else {
+            let text = format!(
+                "no server address listed for replica {} of {}",
+                wanted.replica,
+                what()
+            );
+            return miss(Check::NoServer, Code::NoServerForRegion, text);
+        };
+        if is_dead(&location.server) {
+            let text = format!("{} is on {}, but it is dead", what(), location.server);
+            return miss(Check::DeadServer, Code::RegionServerStopped, text);
+        }
+        return Ok(location);
+    }
+    match parent {
+        Some(key) => miss(
+            Check::ParentOnly,
+            Code::RegionOffline,
+            format!(
+                "only the split parent {key} holds {}; its daughters should be online soon",
+                wanted.row_text()
+            ),
+        ),
+        None => miss(
+            Check::Hole,
+            Code::Io,
+            format!("Unable to find region for {} in {table}", wanted.row_text()),
+        ),
+    }
+}
+
+/// The location of a replica in a row, if a server is named.
+fn location(row: &DirectoryRow, entry: &MetaEntry, replica: u32) -> Option<Location> {
+    let (server, open_seq) = if replica == 0 {
+        (entry.server.clone()?, entry.open_seq)
+    } else {
+        let (server, open_seq) = row.replicas.get(&replica)?;
+        (server.clone()?, *open_seq)
+    };
+    Some(Location {
+        region: Arc::new(RegionInfo {
+            replica_id: replica,
+            ..entry.info.clone()
+        }),
+        server,
+        open_seq,
+    })
+}
+
+/// Everything in the rows that can be cached: served regions of the table, on servers not known to be dead.
+pub fn usable(
+    table: &TableName,
+    rows: &[DirectoryRow],
+    is_dead: impl Fn(&ServerName) -> bool,
+) -> Vec<Location> {
+    let mut found = Vec::new();
+    for row in rows {
+        let Ok(Some(entry)) = &row.entry else {
+            continue;
+        };
+        if entry.info.table != *table || served(entry) != Served::Maybe {
+            continue;
+        }
+        let others = row.replicas.keys().copied();
+        for replica in std::iter::once(0).chain(others) {
+            found.extend(
+                location(row, entry, replica).filter(|location| !is_dead(&location.server)),
+            );
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
