@@ -4,6 +4,7 @@ import java.nio.file.*;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.*;
+import java.util.function.Function;
 import java.util.regex.*;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.*;
@@ -259,15 +260,21 @@ public class Kill {
         if (resting.contains(row)) return;
         long id = begin("increment", row);
         // Both families in one call; nonces as the client sends them by default.
-        done(id, row, () -> " " + Bytes.toLong(table.increment(new Increment(Bytes.toBytes(row)).addColumn(F, S, 1).addColumn(G, S, 1)).getValue(F, S)));
+        done(id, row, () -> result(table.increment(new Increment(Bytes.toBytes(row)).addColumn(F, S, 1).addColumn(G, S, 1)), v -> Bytes.toLong(v)));
       } else {
         if (appends++ % 40 == 39) text++;
         String row = "append" + number + "-" + text;
         if (resting.contains(row)) return;
         texts.add(row);
         long id = begin("append", row);
-        done(id, row, () -> " " + Bytes.toString(table.append(new Append(Bytes.toBytes(row)).addColumn(F, S, Bytes.toBytes(id + ","))).getValue(F, S)));
+        done(id, row, () -> result(table.append(new Append(Bytes.toBytes(row)).addColumn(F, S, Bytes.toBytes(id + ","))), v -> Bytes.toString(v)));
       }
+    }
+
+    /** HBase answers a retry whose nonce it knows from its log with an empty result: acknowledged, the value untold. */
+    String result(Result r, Function<byte[], Object> value) {
+      if (r.isEmpty()) { count("empty result of a retry"); return ""; }
+      return " " + value.apply(r.getValue(F, S));
     }
 
     /** Rows of even number get the client's time stamps, the others the server's. */
@@ -308,14 +315,16 @@ public class Kill {
       return id;
     }
 
-    void done(long id, String row, Callable<String> call) {
+    void done(long id, String row, Callable<String> call) throws InterruptedException {
       try {
         write("ok " + id + call.call());
       } catch (Throwable t) {
         // Whatever the error: an attempt before it may have reached the server.
         count(name(t));
+        if (!(t instanceof IOException)) t.printStackTrace();
         write("unknown " + id);
         if (!row.startsWith("shared")) resting.add(row);
+        Thread.sleep(5);
       }
     }
 
