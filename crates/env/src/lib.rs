@@ -169,6 +169,14 @@ pub trait Net: Clone + Send + Sync + 'static {
     fn listen(&self, at: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
     /// Connects; sends small writes at once (no Nagle).
     fn connect(&self, to: &HostPort) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// Gives a connection that was accepted on another core to the caller's: from now on its wake-ups come from the runtime that
+    /// reads it, not by way of the accepting one.
+    ///
+    /// # Errors
+    /// What the operating system says; the connection is closed then.
+    fn adopt(&self, stream: Self::Stream) -> io::Result<Self::Stream> {
+        Ok(stream)
+    }
     /// Addresses of a host.
     fn resolve(&self, host: &str) -> impl Future<Output = io::Result<Vec<IpAddr>>> + Send;
 }

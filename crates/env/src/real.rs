@@ -35,6 +35,12 @@ const BACKGROUND_NICE: i32 = 10;
 /// File operations of the object store at one time; each takes a thread.
 const BLOCKING_THREADS_MAX: usize = 16;
 
+/// A silent connection is probed after this long, then at this interval; so many unanswered probes end it (two minutes in
+/// all). Servers never close a connection for being idle, so a vanished peer would hold one for ever without it.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 6;
+
 /// How the real surroundings are made.
 #[derive(Debug, Clone)]
 pub struct RealEnvConfig {
@@ -255,8 +261,12 @@ impl Net for RealNet {
 
     async fn connect(&self, to: &HostPort) -> io::Result<TcpStream> {
         let stream = TcpStream::connect((to.host.as_str(), to.port)).await?;
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
         Ok(stream)
+    }
+
+    fn adopt(&self, stream: TcpStream) -> io::Result<TcpStream> {
+        TcpStream::from_std(stream.into_std()?)
     }
 
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
@@ -266,6 +276,18 @@ impl Net for RealNet {
             .collect();
         Ok(found.into_iter().collect())
     }
+}
+
+/// Small writes go at once, and a peer whose machine vanished is noticed.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    Ok(())
 }
 
 /// A listening TCP socket.
@@ -280,7 +302,7 @@ impl Listener for RealListener {
 
     async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, from) = self.listener.accept().await?;
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
         Ok((stream, from))
     }
 
