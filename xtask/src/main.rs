@@ -1,2 +1,65 @@
-//! Placeholder until its author lands it.
-fn main() {}
+//! The project's daily commands: `cargo xtask verify|test|fix|bench`.
+//!
+//! `verify` never writes and needs no outside software; `test` runs everything, and installs or fetches what the tests need;
+//! `fix` writes what is generated. CI runs `test`. Standard library only, but for reading cargo's JSON.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
+#![allow(clippy::disallowed_methods, reason = "xtask is a tool of the workbench, never simulated")]
+
+mod house;
+mod stages;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  verify   format, lints, rustdoc, dependency directions, licences, size of files, and the tests that need
+           no outside software. Writes nothing.
+  test     verify, then everything: the release build, simulation, real clients (Java, Python, Node), HBase's
+           own tests, kill -9 rounds. Installs or fetches what it needs and says so.
+  fix      formats, and writes the generated documents.
+  bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
+
+  test STAGE...   only these: house unit release sim connections clients suite kill";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["verify"] => run(&["house", "unit"]),
+        ["test"] => run(stages::ALL),
+        ["test", only @ ..] => run(only),
+        ["fix"] => stages::fix(),
+        ["bench"] => stages::bench(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs stages in order and stops at the first that fails: later ones build on it.
+fn run(names: &[&str]) -> Result<(), String> {
+    for name in names {
+        if !stages::ALL.contains(name) {
+            return Err(format!("there is no stage '{name}'; the stages are {}", stages::ALL.join(" ")));
+        }
+    }
+    for name in names {
+        println!("=== {name}");
+        let start = Instant::now();
+        stages::run(name).map_err(|error| format!("stage {name}: {error}"))?;
+        println!("=== {name}: ok, {} s", start.elapsed().as_secs());
+    }
+    println!("{} passed, 0 failed", names.len());
+    Ok(())
+}

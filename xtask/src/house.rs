@@ -1,0 +1,179 @@
+//! Rules of the house that no other tool checks: which crate may know which, licences, file sizes, module headers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which crates of ours each crate may depend on (design.md section 9). Arrows skip, never rise.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("types", &[]),
+    ("env", &[]),
+    ("wire", &["types"]),
+    ("rpc", &["types", "env", "wire"]),
+    ("coordination", &["types", "env", "wire"]),
+    ("store", &["types", "env"]),
+    ("client", &["types", "env", "wire", "rpc", "coordination"]),
+    ("regionserver", &["types", "env", "wire", "rpc", "coordination", "client", "store"]),
+    ("master", &["types", "env", "wire", "rpc", "coordination", "client", "store"]),
+    (
+        "cli",
+        &["types", "env", "wire", "rpc", "coordination", "client", "store", "regionserver", "master"],
+    ),
+    (
+        "sim",
+        &[
+            "types", "env", "wire", "rpc", "coordination", "client", "store", "regionserver", "master",
+            "cli",
+        ],
+    ),
+];
+
+/// Outside crates that only some of ours may name.
+const ONLY_IN: &[(&str, &[&str])] = &[
+    ("prost", &["wire"]),
+    ("slatedb", &["store", "sim"]),
+    ("object_store", &["store", "cli", "sim"]),
+    ("clap", &["cli"]),
+    ("figment", &["cli"]),
+    ("axum", &["cli"]),
+];
+
+/// Crates without an async runtime.
+const NO_RUNTIME: &[&str] = &["types", "wire"];
+
+/// Licences that may be linked into an Apache-2.0 binary.
+const LICENCES: &[&str] = &[
+    "Apache-2.0", "MIT", "MIT-0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "Unlicense",
+    "0BSD", "CC0-1.0", "BSL-1.0", "Apache-2.0 WITH LLVM-exception", "CDLA-Permissive-2.0", "MPL-2.0",
+];
+
+/// Longest file without its tests, lines.
+const FILE_MAX: usize = 800;
+
+pub(crate) fn check() -> Result<(), String> {
+    let metadata = metadata()?;
+    let mut faults = Vec::new();
+    directions(&metadata, &mut faults);
+    licences(&metadata, &mut faults);
+    files(&mut faults)?;
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} faults:\n  {}", faults.len(), faults.join("\n  ")))
+}
+
+fn metadata() -> Result<Value, String> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn directions(metadata: &Value, faults: &mut Vec<String>) {
+    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    for package in list(metadata, "packages") {
+        let Some(name) = text(package, "name").strip_prefix("cadastre-") else { continue };
+        let Some(may_use) = allowed.get(name) else {
+            faults.push(format!("crate {name} is missing in xtask's table of directions"));
+            continue;
+        };
+        for dependency in list(package, "dependencies") {
+            let used = text(dependency, "name");
+            if let Some(ours) = used.strip_prefix("cadastre-")
+                && !may_use.contains(&ours)
+            {
+                faults.push(format!("{name} must not depend on {ours}"));
+            }
+            let is_dev = text(dependency, "kind") == "dev";
+            if !is_dev
+                && let Some((_, only)) = ONLY_IN.iter().find(|(outside, _)| *outside == used)
+                && !only.contains(&name)
+            {
+                faults.push(format!("only {} may name {used}, not {name}", only.join(", ")));
+            }
+            if !is_dev && used == "tokio" && NO_RUNTIME.contains(&name) {
+                faults.push(format!("{name} must have no async runtime"));
+            }
+        }
+    }
+}
+
+/// A licence expression passes if one side of each OR, and every side of each AND, is allowed.
+fn licence_passes(expression: &str) -> bool {
+    let allowed: BTreeSet<&str> = LICENCES.iter().copied().collect();
+    let plain = expression.replace(['(', ')'], "").replace('/', " OR ");
+    plain.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence.trim())))
+}
+
+fn licences(metadata: &Value, faults: &mut Vec<String>) {
+    for package in list(metadata, "packages") {
+        let licence = text(package, "license");
+        if !licence_passes(licence) {
+            faults.push(format!("{} has the licence '{licence}'", text(package, "name")));
+        }
+    }
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.is_dir() {
+            rust_files(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn files(faults: &mut Vec<String>) -> Result<(), String> {
+    let mut found = Vec::new();
+    for dir in ["crates", "xtask/src"] {
+        rust_files(Path::new(dir), &mut found)?;
+    }
+    found.sort();
+    for path in found {
+        let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let is_test = path.components().any(|part| part.as_os_str() == "tests")
+            || path.file_stem().is_some_and(|stem| stem == "tests");
+        let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let lines = code.lines().count();
+        if !is_test && lines > FILE_MAX {
+            faults.push(format!("{}: {lines} lines, more than {FILE_MAX}", path.display()));
+        }
+        if !source.starts_with("//!") {
+            faults.push(format!("{}: begins without //! what it is for", path.display()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn licence_expressions() {
+        for good in ["MIT", "MIT OR Apache-2.0", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0"] {
+            assert!(licence_passes(good), "{good}");
+        }
+        for bad in ["GPL-3.0", "MIT AND GPL-3.0", ""] {
+            assert!(!licence_passes(bad), "{bad}");
+        }
+    }
+}

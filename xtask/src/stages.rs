@@ -1,0 +1,145 @@
+//! The stages of `test`, in the order in which they build on each other.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// All stages of `test`.
+pub(crate) const ALL: &[&str] =
+    &["house", "unit", "release", "sim", "connections", "clients", "suite", "kill"];
+
+/// Seeds of the whole-server simulation in CI.
+const SIM_SEEDS: &str = "0..100";
+
+/// Rounds of `kill -9` in CI, and their bound in seconds. The whole thousand: tests/kill/run.sh --rounds 1000.
+const KILL_ROUNDS: &str = "100";
+const KILL_SECONDS: &str = "240";
+
+const BINARY: &str = "target/release/cadastre";
+
+pub(crate) fn run(name: &str) -> Result<(), String> {
+    match name {
+        "house" => house(),
+        "unit" => cargo(&["test", "--workspace", "--quiet"]),
+        "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
+        "sim" => cargo(&[
+            "run", "--release", "--quiet", "--package", "cadastre-sim", "--bin", "sim", "--", "--seeds",
+            SIM_SEEDS,
+        ]),
+        "connections" => script("tests/cluster/connections.sh", &["--binary", BINARY]),
+        "clients" => clients(),
+        "suite" => suite(),
+        "kill" => script(
+            "tests/kill/run.sh",
+            &["--binary", BINARY, "--rounds", KILL_ROUNDS, "--max-seconds", KILL_SECONDS],
+        ),
+        _ => Err("unknown".to_owned()),
+    }
+}
+
+fn house() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    let mut doc = Command::new("cargo");
+    doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    finish(doc)?;
+    crate::house::check()
+}
+
+pub(crate) fn fix() -> Result<(), String> {
+    cargo(&["fmt", "--all"])?;
+    let output = Command::new("cargo")
+        .args(["run", "--quiet", "--package", "cadastre-cli", "--", "docs-configuration"])
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    std::fs::write("docs/configuration.md", output.stdout).map_err(|error| error.to_string())
+}
+
+pub(crate) fn bench() -> Result<(), String> {
+    cargo(&["build", "--release", "--package", "cadastre-cli"])?;
+    script("benches/hbase/compare.sh", &["--binary", BINARY, "--out", "target/bench"])
+}
+
+fn clients() -> Result<(), String> {
+    let server = Server::start(&["--region-servers", "2"])?;
+    script(
+        "tests/clients/run.sh",
+        &["--zookeeper", &server.zookeeper, "--bootstrap", &server.bootstrap],
+    )
+}
+
+fn suite() -> Result<(), String> {
+    let server = Server::start(&[])?;
+    script("tests/hbase-suite/check.sh", &[&server.zookeeper, &server.bootstrap])
+}
+
+fn cargo(args: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command.args(args);
+    finish(command)
+}
+
+fn script(path: &str, args: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("bash");
+    command.arg(path).args(args);
+    finish(command)
+}
+
+fn finish(mut command: Command) -> Result<(), String> {
+    println!("$ {command:?}");
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
+
+/// A server on free ports and a folder of its own; both go when this is dropped.
+struct Server {
+    child: Child,
+    data: PathBuf,
+    zookeeper: String,
+    bootstrap: String,
+}
+
+impl Server {
+    fn start(more: &[&str]) -> Result<Self, String> {
+        let data = std::env::temp_dir().join(format!("cadastre-xtask-{}", std::process::id()));
+        if data.exists() {
+            std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
+        }
+        let ports = ["zookeeper-port", "master-port", "region-server-port", "admin-port"];
+        let mut command = Command::new(Path::new(BINARY));
+        command.args(["start", "--json", "--log", "warn", "--data"]).arg(&data).args(more);
+        for port in ports {
+            command.args([format!("--{port}"), "0".to_owned()]);
+        }
+        println!("$ {command:?}");
+        let mut child =
+            command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{BINARY}: {error}"))?;
+        let mut line = String::new();
+        let out = child.stdout.take().ok_or("the server has no standard output")?;
+        BufReader::new(out).read_line(&mut line).map_err(|error| error.to_string())?;
+        let ready: Value = serde_json::from_str(&line)
+            .map_err(|_| format!("the server's first line is not its ready line: '{line}'"))?;
+        let place = |value: &Value| value.as_str().map(str::to_owned).ok_or("no address in the ready line");
+        let zookeeper = place(&ready["zookeeper"])?;
+        let bootstrap = place(&ready["region_servers"][0])?;
+        Ok(Self { child, data, zookeeper, bootstrap })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let pid = self.child.id().to_string();
+        // SIGTERM, so that the orderly stop is tried, too; what fails here shows in the log only.
+        let _ = Command::new("kill").arg(&pid).status();
+        match self.child.wait() {
+            Ok(status) if status.success() => {}
+            status => eprintln!("xtask: the server did not stop cleanly: {status:?}"),
+        }
+        let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
