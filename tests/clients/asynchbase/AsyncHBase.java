@@ -99,6 +99,7 @@ public class AsyncHBase {
     check("scan.region", () -> rows(scan("r00100", "r00190")));
     check("scan.caching", () -> { Scanner s = scan("r02480", "r02520"); s.setMaxNumRows(7); return rows(s); });
     check("scan.reversed", () -> { Scanner s = scan("r05010", "r04990"); s.setReversed(true); return rows(s); });
+    check("scan.reversed.all", () -> { Scanner s = scan(null, null); s.setReversed(true); return rows(s); });
     check("scan.small.result", () -> { Scanner s = scan("r02400", "r02600"); s.setMaxNumBytes(1000); return rows(s); });
     check("scan.family", () -> {
       Scanner s = scan("r00000", "r00005");
@@ -150,6 +151,8 @@ public class AsyncHBase {
     for (int i = 1; i <= 3; i++) put(r, F, V, "" + (char) ('a' + i - 1), i * 1000);
     check("versions.two", () -> stamps(join(client.get(new GetRequest(table, r).maxVersions(2)))));
     check("versions.all", () -> stamps(join(client.get(new GetRequest(table, r).maxVersions(10)))));
+    check("versions.time.range", () -> stamps(join(client.get(new GetRequest(table, r).maxVersions(10).setTimeRange(1000, 3000)))));
+    check("versions.timestamp", () -> stamps(join(client.get(new GetRequest(table, r).setTimeRange(2000, 2001)))));
     check("versions.time.range.scan", () -> {
       Scanner s = scan("x-versions", "x-versions0");
       s.setMaxVersions(10);
