@@ -57,8 +57,7 @@ pub fn parse_request(mut frame: Bytes) -> Result<Request, FrameError> {
     if header.request_param != Some(true) {
         return Err(failed(Error::invalid("a call without a parameter")));
     }
-    let (param, cells) =
-        param_and_cells(frame, header.cell_block_meta.as_ref()).map_err(failed)?;
+    let (param, cells) = param_and_cells(frame, header.cell_block_meta.as_ref()).map_err(failed)?;
     Ok(Request {
         call_id,
         method: header.method_name.unwrap_or_default(),
@@ -128,11 +127,7 @@ pub fn parse_response(mut frame: Bytes) -> Result<Response> {
 
 /// Writes an answer: message and cell block, or an exception. A message or block that does not fit into a frame is answered
 /// with [`Code::RequestTooBig`]; callers bound their answers long before.
-pub fn encode_response(
-    out: &mut BytesMut,
-    call_id: u32,
-    outcome: Result<(&[u8], &[u8]), &Error>,
-) {
+pub fn encode_response(out: &mut BytesMut, call_id: u32, outcome: Result<(&[u8], &[u8]), &Error>) {
     let refused;
     let error = match outcome {
         Ok((body, cells)) => match put_answer(out, call_id, body, cells) {

@@ -6,11 +6,14 @@
 //! panics, and allocates no more than a small multiple of what it was given.
 
 pub mod cells;
+pub mod convert;
 pub mod exception;
 pub mod frame;
 mod message;
+pub mod meta;
 pub mod preamble;
 mod service;
+pub mod znode;
 
 /// The messages of package `hbase.pb` (hbase-protocol.md 1 to 8), generated from `proto/`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]

@@ -114,9 +114,8 @@ pub fn connection_header(bytes: Bytes) -> Result<ConnectionInfo> {
     }
     let header: pb::ConnectionHeader = decode(bytes)?;
     let name = header.service_name.unwrap_or_default();
-    let service = Service::from_name(&name).ok_or_else(|| {
-        Error::new(Code::UnknownService, format!("service '{name}' is unknown"))
-    })?;
+    let service = Service::from_name(&name)
+        .ok_or_else(|| Error::new(Code::UnknownService, format!("service '{name}' is unknown")))?;
     let codec = named(
         header.cell_block_codec_class,
         Codec::from_class,
