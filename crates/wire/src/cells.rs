@@ -17,9 +17,10 @@ const KEY_OVERHEAD: usize = 2 + 1 + 8 + 1;
 pub const CELL_MIN: usize = CELL_OVERHEAD + 1;
 
 /// How the cells of a block are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Codec {
     /// `KeyValueCodec`: tags are dropped.
+    #[default]
     KeyValue,
     /// `KeyValueCodecWithTags`.
     KeyValueWithTags,

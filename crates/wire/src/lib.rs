@@ -21,6 +21,6 @@ pub mod pb {
     include!(concat!(env!("OUT_DIR"), "/hbase.pb.rs"));
 }
 
-pub use message::{decode, encode};
+pub use message::{Message, decode, encode};
 pub use prost::Message;
 pub use service::Service;

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use cadastre_types::{Error, Result};
-use prost::Message;
+
+/// What every message of [`pb`](crate::pb) is, for generic code; to be used with [`decode`] and [`encode`] only.
+pub use prost::Message;
 
 /// Reads a message. Its `bytes` fields are slices of the input, nothing of them is copied.
 ///
