@@ -22,5 +22,4 @@ pub mod pb {
 }
 
 pub use message::{Message, decode, encode};
-pub use prost::Message;
 pub use service::Service;
