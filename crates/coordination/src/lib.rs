@@ -1,1 +1,19 @@
-//! Placeholder until its author lands it.
+//! ZooKeeper's protocol: the embedded server that HBase clients find a single machine through, and a client.
+//!
+//! - [`jute`]: the wire format, pure, both directions.
+//! - [`tree`]: the server's state machine, pure.
+//! - [`server`]: sockets and tasks around it.
+//! - [`client`]: [`Session`], for the server roles and tools; it also speaks to a real ensemble.
+//!
+//! Server roles in the same process use the embedded server through [`Session`] over `env::Net` too: one way to do things.
+//! This crate must not know what HBase keeps in its znodes (that is `wire::znode`), nor anything of regions or tables.
+
+mod awake;
+mod frame;
+pub mod jute;
+pub mod server;
+pub mod tree;
+
+pub use jute::{ErrorCode, EventType, Stat};
+pub use server::{ServerConfig, serve};
+pub use tree::{Tree, TreeConfig, initial_zxid};
