@@ -1,7 +1,13 @@
-//! Generates `wire::pb` from our own `.proto` files with a compiler written in Rust, so that no `protoc` is needed.
+//! Generates `wire::pb` from our own `.proto` files with a compiler written in Rust, so that no `protoc` is needed, and beside it
+//! the table from which `wire` bounds what a message may take in memory before it decodes it.
 
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new("proto");
@@ -16,9 +22,68 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     files.sort();
     let descriptors = protox::compile(&files, [root])?;
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("shapes.rs"), shapes(&descriptors)?)?;
     prost_build::Config::new()
         .bytes(["."])
         .btree_map(["."])
+        .enable_type_names()
         .compile_fds(descriptors)?;
     Ok(())
+}
+
+type Messages<'a> = BTreeMap<String, &'a DescriptorProto>;
+
+fn collect<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Messages<'a>) {
+    let name = format!("{scope}.{}", message.name());
+    for nested in &message.nested_type {
+        collect(&name, nested, into);
+    }
+    into.insert(name, message);
+}
+
+/// The table as Rust source: messages in the order of their names, each with its size in memory and the fields that make it grow.
+fn shapes(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
+    let mut messages = Messages::new();
+    for file in &descriptors.file {
+        for message in &file.message_type {
+            collect(&format!(".{}", file.package()), message, &mut messages);
+        }
+    }
+    let index: BTreeMap<&String, usize> = messages.keys().zip(0..).collect();
+    let mut source = String::from("static SHAPES: &[Shape] = &[\n");
+    for (name, message) in &messages {
+        let size = size(message, &messages);
+        let name = name.trim_start_matches('.');
+        writeln!(source, "Shape {{ name: {name:?}, size: {size}, grows: &[")?;
+        for field in &message.field {
+            let repeated = field.label() == Label::Repeated;
+            let kind = match field.r#type() {
+                Type::Message => {
+                    let index = index[&field.type_name().to_owned()];
+                    format!("Growth::Message {{ index: {index}, repeated: {repeated} }}")
+                }
+                Type::String => format!("Growth::Text {{ repeated: {repeated} }}"),
+                Type::Bytes if repeated => "Growth::Bytes".to_owned(),
+                Type::Bytes => continue,
+                _ if repeated => "Growth::Numbers".to_owned(),
+                _ => continue,
+            };
+            writeln!(source, "({}, {kind}),", field.number())?;
+        }
+        source.push_str("] },\n");
+    }
+    source.push_str("];\n");
+    Ok(source)
+}
+
+/// Upper bound of a message's own size in memory, bytes: every field with the room for being absent, and alignment.
+fn size(message: &DescriptorProto, messages: &Messages<'_>) -> usize {
+    let field = |field: &FieldDescriptorProto| match (field.label(), field.r#type()) {
+        (Label::Repeated, _) | (_, Type::String) => 24,
+        (_, Type::Bytes) => 40,
+        (_, Type::Message) => 8 + size(messages[field.type_name()], messages),
+        _ => 16,
+    };
+    message.field.iter().map(field).sum()
 }

@@ -21,5 +21,5 @@ pub mod pb {
     include!(concat!(env!("OUT_DIR"), "/hbase.pb.rs"));
 }
 
-pub use message::{Message, decode, encode};
+pub use message::{DECODED_MAX, Message, decode, encode};
 pub use service::Service;
