@@ -31,7 +31,10 @@ impl Awake {
     pub(crate) fn wake(&mut self, mono: Duration) -> Duration {
         let late = mono.saturating_sub(self.planned);
         if late > LATENESS_MAX {
-            tracing::warn!(late_ms = late.as_millis(), "the process did not run for a while");
+            tracing::warn!(
+                late_ms = late.as_millis(),
+                "the process did not run for a while"
+            );
             self.lost += late;
             self.planned = mono;
         }

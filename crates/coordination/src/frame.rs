@@ -89,7 +89,9 @@ impl FrameReader {
             if body.buffer.capacity() == body.buffer.len() {
                 body.buffer.reserve(missing.min(GROW));
             }
-            let read = stream.read_buf(&mut (&mut body.buffer).limit(missing)).await?;
+            let read = stream
+                .read_buf(&mut (&mut body.buffer).limit(missing))
+                .await?;
             if read == 0 {
                 return Ok(Incoming::Closed);
             }

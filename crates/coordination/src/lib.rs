@@ -9,11 +9,15 @@
 //! This crate must not know what HBase keeps in its znodes (that is `wire::znode`), nor anything of regions or tables.
 
 mod awake;
+pub mod client;
 mod frame;
 pub mod jute;
 pub mod server;
+#[cfg(test)]
+mod test_env;
 pub mod tree;
 
+pub use client::{Mode, Session, State, Watch, Watched, error_code};
 pub use jute::{ErrorCode, EventType, Stat};
 pub use server::{ServerConfig, serve};
 pub use tree::{Tree, TreeConfig, initial_zxid};

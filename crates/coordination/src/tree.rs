@@ -22,9 +22,7 @@ use std::time::Duration;
 
 use cadastre_env::Millis;
 
-use crate::jute::{
-    ConnectRequest, ConnectResponse, ErrorCode, Request, Response, WatcherEvent,
-};
+use crate::jute::{ConnectRequest, ConnectResponse, ErrorCode, Request, Response, WatcherEvent};
 use nodes::Nodes;
 use sessions::{Lookup, Sessions};
 use watches::Watches;

@@ -103,7 +103,10 @@ pub struct SetWatches {
 
 /// A request without its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are ZooKeeper's own, explained in fact sheet section 3")]
+#[allow(
+    missing_docs,
+    reason = "the fields are ZooKeeper's own, explained in fact sheet section 3"
+)]
 pub enum Request {
     /// create, create2, createContainer, createTTL.
     Create(Create),

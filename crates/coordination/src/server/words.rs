@@ -21,7 +21,11 @@ pub(super) struct Latency {
 
 impl Latency {
     pub(super) fn add(&mut self, one: Duration) {
-        self.min = if self.count == 0 { one } else { self.min.min(one) };
+        self.min = if self.count == 0 {
+            one
+        } else {
+            self.min.min(one)
+        };
         self.max = self.max.max(one);
         self.sum += one;
         self.count += 1;
@@ -142,7 +146,11 @@ impl Overview {
         line!(text, "clientPort={}", self.address.port());
         line!(text, "clientPortAddress={}", self.address.ip());
         line!(text, "tickTime={}", tree.session_timeout_min_ms / 2);
-        line!(text, "maxClientCnxns={}", self.config.connections_per_address_max);
+        line!(
+            text,
+            "maxClientCnxns={}",
+            self.config.connections_per_address_max
+        );
         line!(text, "minSessionTimeout={}", tree.session_timeout_min_ms);
         line!(text, "maxSessionTimeout={}", tree.session_timeout_max_ms);
         line!(text, "serverId=0");

@@ -31,7 +31,10 @@ pub(super) struct Node {
 
 impl Node {
     fn bytes(&self, path: &str) -> usize {
-        let acl = self.acl.iter().map(|acl| acl.scheme.len() + acl.id.len() + 16);
+        let acl = self
+            .acl
+            .iter()
+            .map(|acl| acl.scheme.len() + acl.id.len() + 16);
         NODE_OVERHEAD
             + 2 * path.len()
             + self.data.as_ref().map_or(0, Bytes::len)
@@ -126,7 +129,9 @@ impl Nodes {
         }
         let prefix = format!("{path}/");
         let below = self.map.range(prefix.clone()..);
-        below.take_while(|(path, _)| path.starts_with(&prefix)).count()
+        below
+            .take_while(|(path, _)| path.starts_with(&prefix))
+            .count()
     }
 
     pub(super) fn stat(&self, path: &str, node: &Node) -> Stat {
@@ -142,9 +147,10 @@ impl Nodes {
             cversion: node.created.wrapping_mul(2).wrapping_sub(num_children),
             aversion: node.aversion,
             ephemeral_owner: node.owner,
-            data_length: node.data.as_ref().map_or(0, |data| {
-                i32::try_from(data.len()).unwrap_or(i32::MAX)
-            }),
+            data_length: node
+                .data
+                .as_ref()
+                .map_or(0, |data| i32::try_from(data.len()).unwrap_or(i32::MAX)),
             num_children,
             pzxid: node.pzxid,
         }

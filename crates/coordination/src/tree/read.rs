@@ -1,19 +1,13 @@
 //! Reads, and the requests that set and remove watches.
 
+use super::nodes::Node;
 use super::watches::Kind;
 use super::write::{PERM_ADMIN, PERM_READ, allowed};
-use super::nodes::Node;
 use super::{ConnectionId, Output, Tree, path};
-use crate::jute::{
-    ErrorCode, EventType, Item, Request, Response, SetWatches, WatcherEvent,
-};
+use crate::jute::{ErrorCode, EventType, Item, Request, Response, SetWatches, WatcherEvent};
 
 impl Tree {
-    pub(super) fn read(
-        &mut self,
-        session: i64,
-        request: &Request,
-    ) -> Result<Response, ErrorCode> {
+    pub(super) fn read(&mut self, session: i64, request: &Request) -> Result<Response, ErrorCode> {
         match request {
             Request::Exists { path, watch } => {
                 // Left on a missing znode too, but not on what can never be one.

@@ -81,7 +81,9 @@ impl Tree {
         };
         let result = match request {
             Request::Multi(items) => self.multi(items, &mut transaction),
-            single => self.apply(single, &mut transaction).map_err(Failure::Single),
+            single => self
+                .apply(single, &mut transaction)
+                .map_err(Failure::Single),
         };
         match result {
             Ok(response) => {
@@ -172,8 +174,8 @@ impl Tree {
     }
 
     fn check_limits(&self) -> Result<(), ErrorCode> {
-        let over = self.nodes.len() > self.config.znodes_max
-            || self.nodes.bytes() > self.config.bytes_max;
+        let over =
+            self.nodes.len() > self.config.znodes_max || self.nodes.bytes() > self.config.bytes_max;
         if over {
             return Err(ErrorCode::QuotaExceeded);
         }
@@ -278,7 +280,12 @@ impl Tree {
             return Err(ErrorCode::NotEmpty);
         }
         let parent_path = parent_path.to_owned();
-        self.unlink(path, &parent_path, transaction.zxid, &mut transaction.changes);
+        self.unlink(
+            path,
+            &parent_path,
+            transaction.zxid,
+            &mut transaction.changes,
+        );
         Ok(Response::Empty)
     }
 
