@@ -1,1 +1,14 @@
-//! Placeholder until its author lands it.
+//! HBase RPC over sockets: the server that runs calls for its peers, and the connections that send calls to other servers.
+//!
+//! `wire` knows what the bytes mean; this crate moves them, within limits, and keeps the order of things: deadlines, answers out
+//! of order, what was sent and what was not. It must not know of regions, tables or what any method does, and it never sleeps
+//! to try again: that is for `client`'s loop and the HA proxy.
+
+mod buffers;
+pub mod client;
+mod header;
+pub mod server;
+mod timer;
+
+pub use client::{ClientConfig, Connections};
+pub use server::{Call, HIGH_PRIORITY, Handler, Peer, Reply, ServerConfig, serve};
