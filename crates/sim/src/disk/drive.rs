@@ -1,0 +1,484 @@
+//! The data of a disk: files, directory entries, what is durable of them, and the power cut.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand::Rng as _;
+
+use cadastre_env::Rng;
+
+use crate::disk::DiskConfig;
+use crate::hub::{Start, between};
+
+/// What a disk writes at once: bytes of one sector are kept or lost together.
+const SECTOR_BYTES: u64 = 512;
+
+#[derive(Debug, Clone)]
+enum Change {
+    Write { at: u64, bytes: Bytes },
+    SetLen(u64),
+}
+
+#[derive(Debug, Clone)]
+struct Pending {
+    number: u64,
+    change: Change,
+    /// A sync of it failed: no later one will make it durable.
+    doomed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inode {
+    durable: Vec<u8>,
+    view: Vec<u8>,
+    pending: Vec<Pending>,
+    handles: u32,
+    /// Simulated time of the last change.
+    modified: Duration,
+}
+
+fn put(bytes: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::SetLen(len) => bytes.resize(*len as usize, 0),
+        Change::Write { at, bytes: new } => {
+            let at = *at as usize;
+            let end = at + new.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[at..end].copy_from_slice(new);
+        }
+    }
+}
+
+/// A sync of a file under way: changes up to `number` are meant.
+pub(crate) struct Sync {
+    inode: u64,
+    number: u64,
+    fails: bool,
+}
+
+/// A sync of a directory under way: its entries as they were.
+pub(crate) struct DirSync {
+    dir: String,
+    entries: BTreeMap<String, u64>,
+}
+
+/// A disk. It outlives the starts of its node.
+pub(crate) struct Drive {
+    config: DiskConfig,
+    rng: Rng,
+    inodes: BTreeMap<u64, Inode>,
+    next_inode: u64,
+    next_change: u64,
+    /// Paths as programs see them.
+    names: BTreeMap<String, u64>,
+    /// Paths as they would be after a power cut.
+    durable_names: BTreeMap<String, u64>,
+    locks: BTreeMap<String, Start>,
+    full: bool,
+    sync_fails: bool,
+    now: Duration,
+}
+
+fn missing(path: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("no file '{path}'"))
+}
+
+/// Normal form of a path below the data directory; anything that would leave it is refused, as on a real disk.
+fn clean(path: &str) -> io::Result<String> {
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    if path.starts_with('/') || parts.contains(&"..") {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("'{path}' does not lie inside the data directory"),
+        ));
+    }
+    Ok(parts.join("/"))
+}
+
+/// Name of a path directly inside a directory, both in normal form.
+fn child<'a>(dir: &str, path: &'a str) -> Option<&'a str> {
+    if dir.is_empty() {
+        return Some(path);
+    }
+    path.strip_prefix(dir)?.strip_prefix('/')
+}
+
+impl Drive {
+    pub(crate) fn new(config: DiskConfig, rng: Rng) -> Self {
+        Self {
+            config,
+            rng,
+            inodes: BTreeMap::new(),
+            next_inode: 0,
+            next_change: 0,
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            full: false,
+            sync_fails: false,
+            now: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn open_delay(&mut self) -> Duration {
+        between(&mut self.rng, &self.config.open.clone())
+    }
+
+    pub(crate) fn sync_delay(&mut self) -> Duration {
+        if self.rng.random_bool(self.config.slow_probability) {
+            return between(&mut self.rng, &self.config.slow.clone());
+        }
+        between(&mut self.rng, &self.config.sync.clone())
+    }
+
+    pub(crate) fn set_full(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    pub(crate) fn fail_next_sync(&mut self) {
+        self.sync_fails = true;
+    }
+
+    // Names.
+
+    pub(crate) fn find(&self, path: &str) -> io::Result<u64> {
+        let path = clean(path)?;
+        self.names.get(&path).copied().ok_or_else(|| missing(&path))
+    }
+
+    pub(crate) fn create(&mut self, path: &str, preallocate: u64) -> io::Result<u64> {
+        let path = clean(path)?;
+        if self.names.contains_key(&path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.next_inode += 1;
+        let inode = self.next_inode;
+        let file = Inode {
+            modified: self.now,
+            ..Inode::default()
+        };
+        self.inodes.insert(inode, file);
+        if preallocate > 0
+            && let Err(error) = self.set_len(inode, preallocate)
+        {
+            self.inodes.remove(&inode);
+            return Err(error);
+        }
+        self.names.insert(path, inode);
+        Ok(inode)
+    }
+
+    /// Gives a file another name; what had that name loses it, unless `exclusive` forbids that.
+    pub(crate) fn rename(&mut self, from: &str, to: &str, exclusive: bool) -> io::Result<()> {
+        let (from, to) = (clean(from)?, clean(to)?);
+        if exclusive && self.names.contains_key(&to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = self.names.remove(&from).ok_or_else(|| missing(&from))?;
+        if let Some(old) = self.names.insert(to, inode) {
+            self.forget_if_unused(old);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, path: &str) -> io::Result<()> {
+        let path = clean(path)?;
+        let inode = self.names.remove(&path).ok_or_else(|| missing(&path))?;
+        self.forget_if_unused(inode);
+        Ok(())
+    }
+
+    pub(crate) fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let dir = clean(dir)?;
+        let names: BTreeSet<String> = self
+            .names
+            .keys()
+            .filter_map(|path| child(&dir, path))
+            .filter_map(|rest| rest.split('/').next())
+            .map(str::to_owned)
+            .collect();
+        Ok(names.into_iter().collect())
+    }
+
+    /// Every file below a directory with its length, number and time of the last change.
+    pub(crate) fn walk(&self, dir: &str) -> io::Result<Vec<(String, u64, u64, Duration)>> {
+        let dir = clean(dir)?;
+        let below = self.names.iter().filter(|(path, _)| child(&dir, path).is_some());
+        below
+            .map(|(path, inode)| Ok((path.clone(), self.len(*inode)?, *inode, self.modified(*inode))))
+            .collect()
+    }
+
+    pub(crate) fn begin_sync_dir(&mut self, dir: &str) -> io::Result<DirSync> {
+        let dir = clean(dir)?;
+        let entries = entries_of(&self.names, &dir);
+        Ok(DirSync { dir, entries })
+    }
+
+    pub(crate) fn finish_sync_dir(&mut self, begun: DirSync) -> io::Result<()> {
+        if std::mem::take(&mut self.sync_fails) {
+            return Err(io::Error::other("simulated failure of a directory's sync"));
+        }
+        let before = entries_of(&self.durable_names, &begun.dir);
+        for path in before.keys() {
+            self.durable_names.remove(path);
+        }
+        self.durable_names.extend(begun.entries);
+        for inode in before.into_values() {
+            self.forget_if_unused(inode);
+        }
+        Ok(())
+    }
+
+    // Bytes.
+
+    fn inode(&self, inode: u64) -> io::Result<&Inode> {
+        self.inodes
+            .get(&inode)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn inode_mut(&mut self, inode: u64) -> io::Result<&mut Inode> {
+        self.inodes
+            .get_mut(&inode)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(crate) fn opened(&mut self, inode: u64) -> io::Result<()> {
+        self.inode_mut(inode)?.handles += 1;
+        Ok(())
+    }
+
+    pub(crate) fn closed(&mut self, inode: u64) -> io::Result<()> {
+        let file = self.inode_mut(inode)?;
+        file.handles = file.handles.saturating_sub(1);
+        self.forget_if_unused(inode);
+        Ok(())
+    }
+
+    fn forget_if_unused(&mut self, inode: u64) {
+        let named = |names: &BTreeMap<String, u64>| names.values().any(|named| *named == inode);
+        let open = self.inodes.get(&inode).is_some_and(|file| file.handles > 0);
+        if !open && !named(&self.names) && !named(&self.durable_names) {
+            self.inodes.remove(&inode);
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        let files = self.inodes.values();
+        files.map(|file| file.view.len() as u64).sum()
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        if self.full {
+            return 0;
+        }
+        self.config.capacity_bytes.saturating_sub(self.used_bytes())
+    }
+
+    fn change(&mut self, inode: u64, change: Change, len: u64) -> io::Result<()> {
+        let grows = len.saturating_sub(self.inode(inode)?.view.len() as u64);
+        if grows > 0 && grows > self.free_bytes() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.next_change += 1;
+        let (number, now) = (self.next_change, self.now);
+        let file = self.inode_mut(inode)?;
+        file.modified = now;
+        put(&mut file.view, &change);
+        file.pending.push(Pending {
+            number,
+            change,
+            doomed: false,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, inode: u64, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = at
+            .checked_add(bytes.len() as u64)
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let bytes = Bytes::copy_from_slice(bytes);
+        self.change(inode, Change::Write { at, bytes }, end)
+    }
+
+    pub(crate) fn set_len(&mut self, inode: u64, len: u64) -> io::Result<()> {
+        self.change(inode, Change::SetLen(len), len)
+    }
+
+    pub(crate) fn read(&self, inode: u64, at: u64, len: usize) -> io::Result<Bytes> {
+        let view = &self.inode(inode)?.view;
+        let from = usize::try_from(at).unwrap_or(usize::MAX).min(view.len());
+        let to = from.saturating_add(len).min(view.len());
+        Ok(Bytes::copy_from_slice(&view[from..to]))
+    }
+
+    pub(crate) fn len(&self, inode: u64) -> io::Result<u64> {
+        Ok(self.inode(inode)?.view.len() as u64)
+    }
+
+    pub(crate) fn modified(&self, inode: u64) -> Duration {
+        self.inodes
+            .get(&inode)
+            .map_or(Duration::ZERO, |file| file.modified)
+    }
+
+    /// Tells the disk the time.
+    pub(crate) fn set_now(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    pub(crate) fn begin_sync(&mut self, inode: u64) -> io::Result<Sync> {
+        let fails = std::mem::take(&mut self.sync_fails);
+        let number = self.next_change;
+        self.inode(inode)?;
+        Ok(Sync {
+            inode,
+            number,
+            fails,
+        })
+    }
+
+    pub(crate) fn finish_sync(&mut self, begun: Sync) -> io::Result<()> {
+        let file = self.inode_mut(begun.inode)?;
+        let mut left = Vec::new();
+        for mut pending in std::mem::take(&mut file.pending) {
+            let meant = pending.number <= begun.number;
+            if meant && begun.fails {
+                pending.doomed = true;
+            }
+            if meant && !pending.doomed {
+                put(&mut file.durable, &pending.change);
+            } else {
+                left.push(pending);
+            }
+        }
+        file.pending = left;
+        if begun.fails {
+            return Err(io::Error::other("simulated failure of a sync"));
+        }
+        Ok(())
+    }
+
+    // Locks and ends.
+
+    pub(crate) fn lock(&mut self, path: &str, start: Start) -> io::Result<()> {
+        let path = clean(path)?;
+        if self.locks.contains_key(&path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if !self.names.contains_key(&path) {
+            self.create(&path, 0)?;
+        }
+        self.locks.insert(path, start);
+        Ok(())
+    }
+
+    pub(crate) fn unlock(&mut self, path: &str) {
+        if let Ok(path) = clean(path) {
+            self.locks.remove(&path);
+        }
+    }
+
+    /// The process ended: its locks and handles go, its bytes stay.
+    pub(crate) fn process_ended(&mut self) {
+        self.locks.clear();
+        let all: Vec<u64> = self.inodes.keys().copied().collect();
+        for inode in all {
+            if let Some(file) = self.inodes.get_mut(&inode) {
+                file.handles = 0;
+            }
+            self.forget_if_unused(inode);
+        }
+    }
+
+    /// The power went: unsynced sectors and entries are kept or lost, each by its own coin. How much tends to be kept is drawn
+    /// anew for each cut, so that "all" and "nothing" happen too.
+    pub(crate) fn cut_power(&mut self) {
+        let kept = match self.rng.random_range(0..4) {
+            0 => 0.0,
+            1 => 1.0,
+            _ => self.rng.random_range(0.1..0.9),
+        };
+        self.cut_names(kept);
+        let Self { inodes, rng, .. } = self;
+        for file in inodes.values_mut() {
+            for pending in std::mem::take(&mut file.pending) {
+                keep_in_part(&mut file.durable, &pending.change, kept, rng);
+            }
+            file.view.clone_from(&file.durable);
+        }
+        let all: Vec<u64> = self.inodes.keys().copied().collect();
+        for inode in all {
+            self.forget_if_unused(inode);
+        }
+    }
+
+    fn cut_names(&mut self, kept: f64) {
+        let mut names = std::mem::take(&mut self.durable_names);
+        let changed: BTreeSet<String> = self
+            .names
+            .iter()
+            .filter(|(path, inode)| names.get(*path) != Some(inode))
+            .map(|(path, _)| path.clone())
+            .chain(
+                names
+                    .keys()
+                    .filter(|path| !self.names.contains_key(*path))
+                    .cloned(),
+            )
+            .collect();
+        for path in changed {
+            if self.rng.random_bool(kept) {
+                match self.names.get(&path) {
+                    Some(inode) => names.insert(path, *inode),
+                    None => names.remove(&path),
+                };
+            }
+        }
+        self.names.clone_from(&names);
+        self.durable_names = names;
+    }
+}
+
+fn entries_of(names: &BTreeMap<String, u64>, dir: &str) -> BTreeMap<String, u64> {
+    names
+        .iter()
+        .filter(|(path, _)| child(dir, path).is_some_and(|name| !name.contains('/')))
+        .map(|(path, inode)| (path.clone(), *inode))
+        .collect()
+}
+
+/// What a power cut leaves of one unsynced change.
+fn keep_in_part(durable: &mut Vec<u8>, change: &Change, kept: f64, rng: &mut Rng) {
+    match change {
+        Change::SetLen(_) => {
+            if rng.random_bool(kept) {
+                put(durable, change);
+            }
+        }
+        Change::Write { at, bytes } => {
+            let end = at + bytes.len() as u64;
+            let mut from = *at;
+            while from < end {
+                let to = ((from / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+                if rng.random_bool(kept) {
+                    let part = bytes.slice((from - at) as usize..(to - at) as usize);
+                    put(durable, &Change::Write { at: from, bytes: part });
+                }
+                from = to;
+            }
+            // The length may be the full one though the bytes are not there.
+            if (durable.len() as u64) < end && rng.random_bool(kept) {
+                put(durable, &Change::SetLen(end));
+            }
+        }
+    }
+}
