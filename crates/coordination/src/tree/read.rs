@@ -98,7 +98,7 @@ impl Tree {
         outputs: &mut Vec<Output>,
     ) -> Result<Response, ErrorCode> {
         // Zxids of another run that are above ours say nothing about our znodes: all of them are taken as changed.
-        let relative = match self.sessions.from_elsewhere(session) {
+        let relative = match self.sessions.is_from_elsewhere(session) {
             true => i64::MIN,
             false => watches.relative_zxid,
         };

@@ -193,7 +193,7 @@ impl Sessions {
     }
 
     /// Whether the connection's client had seen higher zxids than ours: then its zxids say nothing about our znodes.
-    pub(super) fn from_elsewhere(&self, id: i64) -> bool {
+    pub(super) fn is_from_elsewhere(&self, id: i64) -> bool {
         self.map.get(&id).is_some_and(|s| s.from_elsewhere)
     }
 
