@@ -33,7 +33,8 @@ use crate::env::SimEnv;
 use crate::hub::{Hub, Start, between};
 use crate::trace::digest;
 use objects::Objects;
-pub(crate) use objects::{answer_get, describe, exists, lies_below, missing, one_level, slice};
+use objects::slice;
+pub(crate) use objects::{answer_get, clamp, describe, exists, lies_below, missing, one_level};
 
 /// Properties of a bucket.
 #[derive(Debug, Clone)]
@@ -294,7 +295,12 @@ impl ObjectStore for SimStore {
         self.operate(what, false, move |objects, _| {
             let object = objects.find(&location)?;
             let (meta, attributes) = (object.meta(&location), object.attributes.clone());
-            answer_get(meta, object.bytes.clone(), attributes, &options)
+            answer_get(
+                meta,
+                |range| slice(&object.bytes, range),
+                attributes,
+                &options,
+            )
         })
         .await
     }
@@ -387,9 +393,7 @@ impl fmt::Debug for Upload {
     }
 }
 
-fn parts_of(
-    parts: &Mutex<BTreeMap<usize, Bytes>>,
-) -> MutexGuard<'_, BTreeMap<usize, Bytes>> {
+fn parts_of(parts: &Mutex<BTreeMap<usize, Bytes>>) -> MutexGuard<'_, BTreeMap<usize, Bytes>> {
     parts
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use object_store::{
 
 use cadastre_env::{Disk, Env, LogFile};
 
-use crate::bucket::{answer_get, describe, exists, lies_below, missing, one_level, slice};
+use crate::bucket::{answer_get, clamp, describe, exists, lies_below, missing, one_level};
 use crate::env::SimEnv;
 use crate::trace::digest;
 
@@ -103,28 +104,39 @@ impl DiskStore {
         })
     }
 
-    async fn read(&self, location: &Path) -> Result<(ObjectMeta, Bytes)> {
+    /// The description of an object and the bytes that `pick` chooses by it.
+    async fn read<T: Send + 'static>(
+        &self,
+        location: &Path,
+        pick: impl FnOnce(&ObjectMeta, &dyn Fn(Range<u64>) -> io::Result<Bytes>) -> Result<T>
+        + Send
+        + 'static,
+    ) -> Result<T> {
         let disk = self.inner.env.disk();
-        let path = self.path(location);
+        let (path, at) = (self.path(location), location.clone());
         let read = disk.later(
             |drive| Ok((drive.open_delay(), path)),
-            |drive, path| {
+            move |drive, path| {
                 let inode = drive.find(&path)?;
-                let len = drive.len(inode)?;
-                let bytes = drive.read(inode, 0, usize::try_from(len).unwrap_or(usize::MAX))?;
-                Ok((inode, drive.modified(inode), bytes))
+                let meta = describe(&at, drive.len(inode)?, inode, drive.modified(inode));
+                let bytes = |range: Range<u64>| {
+                    drive.read(inode, range.start, (range.end - range.start) as usize)
+                };
+                Ok(pick(&meta, &bytes))
             },
         );
         match read.await {
-            Ok((inode, modified, bytes)) => {
-                let meta = describe(location, bytes.len() as u64, inode, modified);
-                Ok((meta, bytes))
-            }
+            Ok(picked) => picked,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(missing(location, "no such file"))
             }
             Err(error) => Err(failed(error)),
         }
+    }
+
+    async fn read_whole(&self, location: &Path) -> Result<Bytes> {
+        self.read(location, |meta, bytes| bytes(0..meta.size).map_err(failed))
+            .await
     }
 
     async fn found(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
@@ -140,9 +152,8 @@ impl DiskStore {
             if below.contains(STAGING_MARK) {
                 continue;
             }
-            let location = Path::parse(below.trim_start_matches('/')).map_err(|source| {
-                Error::InvalidPath { source }
-            })?;
+            let location = Path::parse(below.trim_start_matches('/'))
+                .map_err(|source| Error::InvalidPath { source })?;
             if lies_below(&location, prefix) {
                 found.push(describe(&location, len, inode, modified));
             }
@@ -219,20 +230,26 @@ impl ObjectStore for DiskStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let (meta, bytes) = self.read(location).await?;
-        answer_get(meta, bytes, Default::default(), &options)
+        self.read(location, move |meta, bytes| {
+            answer_get(
+                meta.clone(),
+                |range| bytes(range).map_err(failed),
+                Default::default(),
+                &options,
+            )
+        })
+        .await
     }
 
-    async fn get_ranges(
-        &self,
-        location: &Path,
-        ranges: &[std::ops::Range<u64>],
-    ) -> Result<Vec<Bytes>> {
-        let (_, bytes) = self.read(location).await?;
-        ranges
-            .iter()
-            .map(|range| slice(&bytes, range.clone()))
-            .collect()
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let ranges = ranges.to_vec();
+        self.read(location, move |meta, bytes| {
+            ranges
+                .into_iter()
+                .map(|range| bytes(clamp(range, meta.size)?).map_err(failed))
+                .collect()
+        })
+        .await
     }
 
     fn delete_stream(
@@ -280,7 +297,7 @@ impl ObjectStore for DiskStore {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let create = matches!(options.mode, CopyMode::Create);
-        let (_, bytes) = self.read(from).await?;
+        let bytes = self.read_whole(from).await?;
         let work = self.clone().write(to.clone(), bytes, create);
         self.detached(work).await.map(|_| ())
     }

@@ -239,7 +239,10 @@ mod tests {
         let late = model.begin_read(&row);
         assert!(model.end_read(&row, late, None).is_err(), "lost");
         model.end_read(&row, late, Some(b"one")).unwrap();
-        assert!(model.end_read(&row, late, Some(b"two")).is_err(), "never written");
+        assert!(
+            model.end_read(&row, late, Some(b"two")).is_err(),
+            "never written"
+        );
     }
 
     #[test]
@@ -255,11 +258,17 @@ mod tests {
             model.end_read(&row, begun, Some(seen.as_bytes())).unwrap();
         }
         let begun = model.begin_read(&row);
-        assert!(model.end_read(&row, begun, Some(b"one")).is_err(), "went back");
+        assert!(
+            model.end_read(&row, begun, Some(b"one")).is_err(),
+            "went back"
+        );
         model.begin_write(&row, 3, None);
         model.refuse_write(&row, 3);
         let begun = model.begin_read(&row);
-        assert!(model.end_read(&row, begun, None).is_err(), "refused, yet done");
+        assert!(
+            model.end_read(&row, begun, None).is_err(),
+            "refused, yet done"
+        );
     }
 
     #[test]
@@ -269,11 +278,20 @@ mod tests {
         let first = model.begin_increment(&counter);
         let second = model.begin_increment(&counter);
         model.acknowledge_increment(&counter, first, 1).unwrap();
-        assert!(model.acknowledge_increment(&counter, second, 1).is_err(), "the same answer");
+        assert!(
+            model.acknowledge_increment(&counter, second, 1).is_err(),
+            "the same answer"
+        );
         let read = model.begin_counter_read(&counter);
         model.end_counter_read(&counter, read, 2).unwrap();
         let read = model.begin_counter_read(&counter);
-        assert!(model.end_counter_read(&counter, read, 1).is_err(), "went back");
-        assert!(model.end_counter_read(&counter, read, 3).is_err(), "doubled");
+        assert!(
+            model.end_counter_read(&counter, read, 1).is_err(),
+            "went back"
+        );
+        assert!(
+            model.end_counter_read(&counter, read, 3).is_err(),
+            "doubled"
+        );
     }
 }

@@ -27,8 +27,8 @@ use cadastre_env::{HostPort, Net, Rng};
 use crate::hub::{Hub, Start, between};
 use crate::world::NodeId;
 
-pub(crate) use segment::{heal, power_on, process_ended, reset_between};
 use segment::{End, Segment};
+pub(crate) use segment::{close_all, heal, power_on, reset_between, stop_listening};
 pub use stream::{SimListener, SimStream};
 
 /// First port given out for port 0, as Linux does.
@@ -240,8 +240,7 @@ impl Net for SimNet {
                 answer,
                 gives_up_at: self.hub.now() + self.hub.net().config.gives_up_after,
             };
-            self.hub
-                .after(latency, move |hub| attempt.arrives(hub));
+            self.hub.after(latency, move |hub| attempt.arrives(hub));
         }
         match wait.await {
             Ok(answer) => answer,

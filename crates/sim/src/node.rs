@@ -16,7 +16,7 @@ use std::task::Poll;
 use futures::future::LocalBoxFuture;
 use futures::task::AtomicWaker;
 use rand::RngCore;
-use tokio::runtime::{Builder, Handle, RngSeed, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -47,7 +47,7 @@ impl NodeRuntime {
         let mut seed = [0; 16];
         rng.fill_bytes(&mut seed);
         let runtime = Builder::new_current_thread()
-            .rng_seed(RngSeed::from_bytes(&seed))
+            .rng_seed(tokio::runtime::RngSeed::from_bytes(&seed))
             // No timer: whoever sleeps with tokio itself panics, which fails the seed. In SlateDB that is one place, reached only
             // when a clock that was handed in goes back (C8); in our crates it would be a mistake. (tokio's paused clock would
             // hide both, and its feature `test-util` would be unified into every other crate of the workspace.)

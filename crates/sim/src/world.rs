@@ -216,10 +216,11 @@ impl World {
             facts.powered = !power_cut;
             start
         };
-        if let Some(start) = start
-            && !power_cut
-        {
-            crate::net::process_ended(&self.hub, start);
+        if let Some(start) = start {
+            crate::net::stop_listening(&self.hub, start);
+            if !power_cut {
+                crate::net::close_all(&self.hub, start);
+            }
         }
         self.hub.drive(node, |drive| {
             drive.process_ended();

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cadastre_env::{Clock, Env};
 use cadastre_sim::{
-    Bucket, BucketConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, NodeId, SimClock, SimEnv,
-    World, WorldConfig,
+    Bucket, BucketConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, NodeId, SimClock,
+    SimEnv, World, WorldConfig,
 };
 use chrono::{DateTime, Utc};
 use object_store::ObjectStore;
@@ -95,7 +95,9 @@ async fn work(env: SimEnv, store: Arc<dyn ObjectStore>, known: Arc<Mutex<Known>>
                     }
                     here.exit("database closed");
                 }
-                here.clock().sleep(Duration::from_micros(rng.random_range(0..2000))).await;
+                here.clock()
+                    .sleep(Duration::from_micros(rng.random_range(0..2000)))
+                    .await;
             }
         });
     }
@@ -112,15 +114,26 @@ async fn one(db: &Db, key: u32, write: bool, known: &Mutex<Known>) -> Result<(),
         };
         let mut value = number.to_be_bytes().to_vec();
         value.resize(200, 7);
-        db.put(name.as_bytes(), value).await?.await_durable().await?;
+        db.put(name.as_bytes(), value)
+            .await?
+            .await_durable()
+            .await?;
         let mut known = known.lock().unwrap();
         let slot = known.acknowledged.entry(key).or_default();
         *slot = number.max(*slot);
         return Ok(());
     }
-    let least = known.lock().unwrap().acknowledged.get(&key).copied().unwrap_or(0);
+    let least = known
+        .lock()
+        .unwrap()
+        .acknowledged
+        .get(&key)
+        .copied()
+        .unwrap_or(0);
     let seen = db.get(name.as_bytes()).await?;
-    let seen = seen.map_or(0, |value| u32::from_be_bytes(value[..4].try_into().unwrap()));
+    let seen = seen.map_or(0, |value| {
+        u32::from_be_bytes(value[..4].try_into().unwrap())
+    });
     let mut known = known.lock().unwrap();
     known.checked += 1;
     let most = known.sent.get(&key).copied().unwrap_or(0);
@@ -144,7 +157,11 @@ fn run(seed: u64, place: Place) -> Result<(u64, Vec<String>, Known), Failure> {
         ..WorldConfig::default()
     };
     let mut world = World::new(seed, config);
-    let failure_probability = if place == Place::FailingBucket { 0.02 } else { 0.0 };
+    let failure_probability = if place == Place::FailingBucket {
+        0.02
+    } else {
+        0.0
+    };
     let config = BucketConfig {
         failure_probability,
         ..BucketConfig::default()
@@ -177,10 +194,7 @@ fn run(seed: u64, place: Place) -> Result<(u64, Vec<String>, Known), Failure> {
     finish(&world, known)
 }
 
-fn finish(
-    world: &World,
-    known: Arc<Mutex<Known>>,
-) -> Result<(u64, Vec<String>, Known), Failure> {
+fn finish(world: &World, known: Arc<Mutex<Known>>) -> Result<(u64, Vec<String>, Known), Failure> {
     let known = std::mem::take(&mut *known.lock().unwrap());
     if let Some(violation) = &known.violation {
         return Err(world.failure(violation));

@@ -211,9 +211,17 @@ async fn client(env: SimEnv, number: usize, operations: u32, shared: Arc<Mutex<S
             frame.put_i64(version);
             frame.put_u8(u8::from(value.is_some()));
             frame.put_slice(value.as_deref().unwrap_or_default());
-            shared.lock().unwrap().model.begin_write(&key, version, value);
+            shared
+                .lock()
+                .unwrap()
+                .model
+                .begin_write(&key, version, value);
             if client.call(&frame).await.is_ok() {
-                shared.lock().unwrap().model.acknowledge_write(&key, version);
+                shared
+                    .lock()
+                    .unwrap()
+                    .model
+                    .acknowledge_write(&key, version);
             }
         } else {
             let begun = shared.lock().unwrap().model.begin_read(&key);

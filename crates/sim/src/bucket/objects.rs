@@ -153,28 +153,34 @@ fn wrong_range(source: impl std::fmt::Display) -> Error {
     }
 }
 
+/// A range as far as the object goes; one that begins behind its end is an error.
+pub(crate) fn clamp(range: Range<u64>, len: u64) -> Result<Range<u64>> {
+    GetRange::Bounded(range).as_range(len).map_err(wrong_range)
+}
+
 /// A range of an object's bytes, cut at its end.
-pub(crate) fn slice(bytes: &Bytes, range: Range<u64>) -> Result<Bytes> {
-    let found = GetRange::Bounded(range)
-        .as_range(bytes.len() as u64)
-        .map_err(wrong_range)?;
+pub(super) fn slice(bytes: &Bytes, range: Range<u64>) -> Result<Bytes> {
+    let found = clamp(range, bytes.len() as u64)?;
     Ok(bytes.slice(found.start as usize..found.end as usize))
 }
 
-/// The answer to a get of these bytes.
+/// The answer to a get, its bytes taken by `read`.
 pub(crate) fn answer_get(
     meta: ObjectMeta,
-    bytes: Bytes,
+    read: impl FnOnce(Range<u64>) -> Result<Bytes>,
     attributes: Attributes,
     options: &GetOptions,
 ) -> Result<GetResult> {
     options.check_preconditions(&meta)?;
-    let len = bytes.len() as u64;
     let range = match &options.range {
-        Some(range) => range.as_range(len).map_err(wrong_range)?,
-        None => 0..len,
+        Some(range) => range.as_range(meta.size).map_err(wrong_range)?,
+        None => 0..meta.size,
     };
-    let part = bytes.slice(range.start as usize..range.end as usize);
+    let part = if options.head {
+        Bytes::new()
+    } else {
+        read(range.clone())?
+    };
     let payload = futures::stream::once(futures::future::ready(Ok(part))).boxed();
     Ok(GetResult {
         payload: GetResultPayload::Stream(payload),

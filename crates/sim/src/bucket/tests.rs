@@ -35,7 +35,10 @@ async fn contract(store: Arc<dyn ObjectStore>, compares: bool) {
     let again = store
         .put_opts(&at("a/1"), "x".into(), PutMode::Create.into())
         .await;
-    assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
+    assert!(
+        matches!(again, Err(Error::AlreadyExists { .. })),
+        "{again:?}"
+    );
     let update = PutMode::Update(UpdateVersion {
         e_tag: first.e_tag.clone(),
         version: None,
@@ -43,10 +46,15 @@ async fn contract(store: Arc<dyn ObjectStore>, compares: bool) {
     let updated = store
         .put_opts(&at("a/1"), "uno".into(), update.clone().into())
         .await;
-    let stale = store.put_opts(&at("a/1"), "eins".into(), update.into()).await;
+    let stale = store
+        .put_opts(&at("a/1"), "eins".into(), update.into())
+        .await;
     if compares {
         updated.unwrap();
-        assert!(matches!(stale, Err(Error::Precondition { .. })), "{stale:?}");
+        assert!(
+            matches!(stale, Err(Error::Precondition { .. })),
+            "{stale:?}"
+        );
         let got = store.get(&at("a/1")).await.unwrap().bytes().await.unwrap();
         assert_eq!(got, "uno");
     } else {
@@ -66,7 +74,10 @@ async fn contract(store: Arc<dyn ObjectStore>, compares: bool) {
     let mut upload = store.put_multipart(&at("big")).await.unwrap();
     upload.put_part("part one, ".into()).await.unwrap();
     upload.put_part("part two".into()).await.unwrap();
-    assert!(store.head(&at("big")).await.is_err(), "not before it is complete");
+    assert!(
+        store.head(&at("big")).await.is_err(),
+        "not before it is complete"
+    );
     upload.complete().await.unwrap();
     assert_eq!(store.head(&at("big")).await.unwrap().size, 18);
     store.delete(&at("big")).await.unwrap();
@@ -81,7 +92,9 @@ fn the_bucket_keeps_the_contract() {
 
 #[test]
 fn the_disk_store_keeps_the_contract_of_a_local_directory() {
-    on_a_node(|env, _| async move { contract(Arc::new(DiskStore::new(env, "objects")), false).await });
+    on_a_node(
+        |env, _| async move { contract(Arc::new(DiskStore::new(env, "objects")), false).await },
+    );
 }
 
 #[test]
@@ -123,5 +136,8 @@ fn what_a_dying_node_has_sent_is_lost_or_lands_later() {
         world.run_for(Duration::from_secs(1)).unwrap();
         *outcomes.entry(there(&bucket)).or_insert(0) += 1;
     }
-    assert!(outcomes[&true] > 10 && outcomes[&false] > 10, "{outcomes:?}");
+    assert!(
+        outcomes[&true] > 10 && outcomes[&false] > 10,
+        "{outcomes:?}"
+    );
 }

@@ -35,6 +35,8 @@ struct Inode {
     view: Vec<u8>,
     pending: Vec<Pending>,
     handles: u32,
+    /// Names, seen and durable ones counted apart.
+    links: u32,
     /// Simulated time of the last change.
     modified: Duration,
 }
@@ -172,6 +174,7 @@ impl Drive {
             return Err(error);
         }
         self.names.insert(path, inode);
+        self.link(inode);
         Ok(inode)
     }
 
@@ -183,7 +186,7 @@ impl Drive {
         }
         let inode = self.names.remove(&from).ok_or_else(|| missing(&from))?;
         if let Some(old) = self.names.insert(to, inode) {
-            self.forget_if_unused(old);
+            self.unlink(old);
         }
         Ok(())
     }
@@ -191,7 +194,7 @@ impl Drive {
     pub(crate) fn remove(&mut self, path: &str) -> io::Result<()> {
         let path = clean(path)?;
         let inode = self.names.remove(&path).ok_or_else(|| missing(&path))?;
-        self.forget_if_unused(inode);
+        self.unlink(inode);
         Ok(())
     }
 
@@ -210,9 +213,19 @@ impl Drive {
     /// Every file below a directory with its length, number and time of the last change.
     pub(crate) fn walk(&self, dir: &str) -> io::Result<Vec<(String, u64, u64, Duration)>> {
         let dir = clean(dir)?;
-        let below = self.names.iter().filter(|(path, _)| child(&dir, path).is_some());
+        let below = self
+            .names
+            .iter()
+            .filter(|(path, _)| child(&dir, path).is_some());
         below
-            .map(|(path, inode)| Ok((path.clone(), self.len(*inode)?, *inode, self.modified(*inode))))
+            .map(|(path, inode)| {
+                Ok((
+                    path.clone(),
+                    self.len(*inode)?,
+                    *inode,
+                    self.modified(*inode),
+                ))
+            })
             .collect()
     }
 
@@ -230,9 +243,15 @@ impl Drive {
         for path in before.keys() {
             self.durable_names.remove(path);
         }
-        self.durable_names.extend(begun.entries);
+        for (path, inode) in begun.entries {
+            // A file removed, closed and forgotten while the sync went on has no bytes to be named.
+            if self.inodes.contains_key(&inode) {
+                self.link(inode);
+                self.durable_names.insert(path, inode);
+            }
+        }
         for inode in before.into_values() {
-            self.forget_if_unused(inode);
+            self.unlink(inode);
         }
         Ok(())
     }
@@ -263,10 +282,23 @@ impl Drive {
         Ok(())
     }
 
+    fn link(&mut self, inode: u64) {
+        if let Some(file) = self.inodes.get_mut(&inode) {
+            file.links += 1;
+        }
+    }
+
+    fn unlink(&mut self, inode: u64) {
+        if let Some(file) = self.inodes.get_mut(&inode) {
+            assert!(file.links > 0, "a name too few");
+            file.links -= 1;
+        }
+        self.forget_if_unused(inode);
+    }
+
     fn forget_if_unused(&mut self, inode: u64) {
-        let named = |names: &BTreeMap<String, u64>| names.values().any(|named| *named == inode);
-        let open = self.inodes.get(&inode).is_some_and(|file| file.handles > 0);
-        if !open && !named(&self.names) && !named(&self.durable_names) {
+        let file = self.inodes.get(&inode);
+        if file.is_some_and(|file| file.handles == 0 && file.links == 0) {
             self.inodes.remove(&inode);
         }
     }
@@ -445,6 +477,10 @@ impl Drive {
         }
         self.names.clone_from(&names);
         self.durable_names = names;
+        for (inode, file) in &mut self.inodes {
+            let named = self.names.values().filter(|named| *named == inode);
+            file.links = 2 * named.count() as u32;
+        }
     }
 }
 
@@ -471,7 +507,13 @@ fn keep_in_part(durable: &mut Vec<u8>, change: &Change, kept: f64, rng: &mut Rng
                 let to = ((from / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
                 if rng.random_bool(kept) {
                     let part = bytes.slice((from - at) as usize..(to - at) as usize);
-                    put(durable, &Change::Write { at: from, bytes: part });
+                    put(
+                        durable,
+                        &Change::Write {
+                            at: from,
+                            bytes: part,
+                        },
+                    );
                 }
                 from = to;
             }

@@ -46,6 +46,9 @@ fn an_acknowledged_object_survives_every_power_cut_whole() {
         assert_eq!(bytes.len(), 3000, "seed {seed}: whole");
         let number = u32::from(bytes[0]);
         assert!(bytes.iter().all(|b| *b == bytes[0]), "seed {seed}: whole");
-        assert!(number == sure || number == sure + 1, "seed {seed}: {number} {sure}");
+        assert!(
+            number == sure || number == sure + 1,
+            "seed {seed}: {number} {sure}"
+        );
     }
 }

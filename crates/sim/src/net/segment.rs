@@ -18,6 +18,9 @@ use crate::world::NodeId;
 const SENT_AGAIN: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(10)..=Duration::from_millis(400);
 
+/// How likely a dead process' connection is reset rather than closed, when nothing in it was left unread (that always resets).
+const RESET_PROBABILITY: f64 = 0.3;
+
 /// What travels.
 #[derive(Debug)]
 pub(super) enum Segment {
@@ -248,36 +251,40 @@ pub(crate) fn power_on(hub: &Arc<Hub>, node: NodeId) {
     release(hub, |one, other| one == node || other == node);
 }
 
-/// The kernel closes what a dead process had open, in the order it was made.
-pub(crate) fn process_ended(hub: &Arc<Hub>, start: Start) {
-    let mut closed = Vec::new();
-    let dropped = {
+/// Listening ends with the process, whatever ended it.
+pub(crate) fn stop_listening(hub: &Hub, start: Start) {
+    let dropped: Vec<_> = {
         let mut net = hub.net();
-        let mut dropped = Vec::new();
-        let mine: Vec<_> = net
-            .listeners
-            .iter()
-            .filter(|(_, listener)| listener.start == start)
-            .map(|(at, _)| *at)
-            .collect();
-        for at in mine {
-            dropped.extend(net.listeners.remove(&at));
-        }
+        let listeners = std::mem::take(&mut net.listeners);
+        let (mine, others) = listeners
+            .into_iter()
+            .partition(|(_, listener)| listener.start == start);
+        net.listeners = others;
+        let mine: std::collections::BTreeMap<_, _> = mine;
+        mine.into_values().collect()
+    };
+    // Outside the lock: what nobody accepted are streams.
+    drop(dropped);
+}
+
+/// The kernel closes what a dead process had open, in the order it was made.
+pub(crate) fn close_all(hub: &Arc<Hub>, start: Start) {
+    let mut closed = Vec::new();
+    {
+        let mut net = hub.net();
         let Network {
             connections, rng, ..
         } = &mut *net;
         for (id, ends) in connections.iter_mut() {
-            for side in 0..2 {
-                if ends[side].start == start && !ends[side].closed {
-                    ends[side].closed = true;
-                    let unread = !ends[side].inbox.is_empty();
-                    closed.push((*id, side, unread || rng.random_bool(0.3)));
+            for (side, end) in ends.iter_mut().enumerate() {
+                if end.start == start && !end.closed {
+                    end.closed = true;
+                    let unread = !end.inbox.is_empty();
+                    closed.push((*id, side, unread || rng.random_bool(RESET_PROBABILITY)));
                 }
             }
         }
-        dropped
-    };
-    drop(dropped);
+    }
     for (id, side, reset) in closed {
         let last = if reset { Segment::Reset } else { Segment::Fin };
         send(hub, id, side, last);
@@ -288,9 +295,10 @@ pub(crate) fn process_ended(hub: &Arc<Hub>, start: Start) {
 pub(crate) fn reset_between(hub: &Arc<Hub>, a: NodeId, b: NodeId) {
     let ids: Vec<u64> = {
         let net = hub.net();
-        let found = net.connections.iter().filter(|(_, ends)| {
-            pair(ends[0].start.node, ends[1].start.node) == pair(a, b)
-        });
+        let found = net
+            .connections
+            .iter()
+            .filter(|(_, ends)| pair(ends[0].start.node, ends[1].start.node) == pair(a, b));
         found.map(|(id, _)| *id).collect()
     };
     for id in ids {
@@ -303,9 +311,10 @@ pub(crate) fn reset_between(hub: &Arc<Hub>, a: NodeId, b: NodeId) {
 pub(super) fn forget_if_over(hub: &Hub, id: u64) {
     let over = {
         let net = hub.net();
-        net.connections
-            .get(&id)
-            .is_some_and(|ends| ends.iter().all(|end| end.closed || !hub.is_alive(end.start)))
+        net.connections.get(&id).is_some_and(|ends| {
+            ends.iter()
+                .all(|end| end.closed || !hub.is_alive(end.start))
+        })
     };
     let forgotten = over.then(|| hub.net().connections.remove(&id));
     drop(forgotten);
