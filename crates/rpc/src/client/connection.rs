@@ -411,7 +411,10 @@ impl<E: Env> Connection<E> {
             .map(|(id, _)| *id)
             .collect();
         let written = self.outbound.written();
-        for call in over.iter().filter_map(|id| self.pending.remove(id)) {
+        for id in over {
+            let Some(call) = self.pending.remove(&id) else {
+                continue;
+            };
             // Nothing was heard since the call began: perhaps the server's machine is gone. Later calls had better find out by
             // connecting anew; what is pending here may still be answered.
             if self.last_read < call.began && !self.closing {
