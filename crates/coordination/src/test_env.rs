@@ -109,9 +109,9 @@ impl TestEnv {
         self.clock.mono.send_modify(|mono| *mono += time);
     }
 
-    /// Lets tasks and loopback sockets come to rest.
+    /// Lets tasks and loopback sockets come to rest: enough turns for the runtime to look at its sockets (every 61) a few times.
     pub(crate) async fn settle(&self) {
-        for _ in 0..20 {
+        for _ in 0..200 {
             tokio::task::yield_now().await;
         }
     }

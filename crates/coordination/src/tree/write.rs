@@ -31,6 +31,41 @@ struct Transaction {
     changes: Changes,
 }
 
+/// What a creation makes.
+struct Kind {
+    ephemeral: bool,
+    sequential: bool,
+    container: bool,
+}
+
+impl Kind {
+    /// From flags and operation, if they and the path can be.
+    fn of(create: &Create) -> Result<Self, ErrorCode> {
+        let (ephemeral, sequential, container) = match (create.flags, create.form) {
+            // TTL znodes are off in ZooKeeper too unless `extendedTypesEnabled`, with this answer.
+            (5 | 6, _) | (_, CreateForm::Ttl(_)) => return Err(ErrorCode::Unimplemented),
+            (flags @ 0..=3, CreateForm::Plain | CreateForm::WithStat) => {
+                (flags & 1 != 0, flags & 2 != 0, false)
+            }
+            (4, _) => (false, false, true),
+            _ => return Err(ErrorCode::BadArguments),
+        };
+        // A sequential path may end in `/`: the number is then the whole name.
+        let valid = match sequential {
+            true => path::valid(&format!("{}1", create.path)),
+            false => path::valid(&create.path),
+        };
+        if !valid {
+            return Err(ErrorCode::BadArguments);
+        }
+        Ok(Self {
+            ephemeral,
+            sequential,
+            container,
+        })
+    }
+}
+
 /// Whether everybody may do this. There are no other identities: lists that name some are refused.
 pub(super) fn allowed(acl: &[Acl], perm: i32) -> bool {
     acl.iter().any(|acl| acl.perms & perm != 0)
@@ -187,26 +222,9 @@ impl Tree {
         create: &Create,
         transaction: &mut Transaction,
     ) -> Result<Response, ErrorCode> {
-        let (ephemeral, sequential, container) = match (create.flags, create.form) {
-            // TTL znodes are off in ZooKeeper too unless `extendedTypesEnabled`, with this answer.
-            (5 | 6, _) | (_, CreateForm::Ttl(_)) => return Err(ErrorCode::Unimplemented),
-            (flags @ 0..=3, CreateForm::Plain | CreateForm::WithStat) => {
-                (flags & 1 != 0, flags & 2 != 0, false)
-            }
-            (4, _) => (false, false, true),
-            _ => return Err(ErrorCode::BadArguments),
-        };
-        // A sequential path may end in `/`: the number is then the whole name.
-        let checked = if sequential {
-            path::valid(&format!("{}1", create.path))
-        } else {
-            path::valid(&create.path)
-        };
-        if !checked {
-            return Err(ErrorCode::BadArguments);
-        }
+        let kind = Kind::of(create)?;
         check_acl(&create.acl)?;
-        if create.path == "/" && !sequential {
+        if create.path == "/" && !kind.sequential {
             return Err(ErrorCode::NodeExists);
         }
         let (parent_path, _) = create
@@ -222,7 +240,7 @@ impl Tree {
         if !allowed(&parent.acl, PERM_CREATE) {
             return Err(ErrorCode::NoAuth);
         }
-        let path = match sequential {
+        let path = match kind.sequential {
             true => format!("{}{:010}", create.path, parent.created),
             false => create.path.clone(),
         };
@@ -247,8 +265,12 @@ impl Tree {
             version: 0,
             aversion: 0,
             created: 0,
-            owner: if ephemeral { transaction.session } else { 0 },
-            container,
+            owner: if kind.ephemeral {
+                transaction.session
+            } else {
+                0
+            },
+            container: kind.container,
         };
         let stat = self.nodes.stat(&path, &node);
         self.nodes.put(&path, node);
