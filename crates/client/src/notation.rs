@@ -69,7 +69,10 @@ mod tests {
     #[test]
     fn bytes_are_written_as_hbase_writes_them() {
         assert_eq!(to_text(b"a b~\\\0\xff"), "a b~\\x5C\\x00\\xFF");
-        assert_eq!(&from_text("a\\x00\\xfF\\\\é").unwrap()[..], b"a\0\xff\\\xc3\xa9");
+        assert_eq!(
+            &from_text("a\\x00\\xfF\\\\é").unwrap()[..],
+            b"a\0\xff\\\xc3\xa9"
+        );
         for bad in ["\\", "\\x", "\\x0", "\\x0g", "\\n", "a\\x+1"] {
             assert!(from_text(bad).is_err(), "{bad}");
         }

@@ -83,11 +83,6 @@ enum Urgency {
     PausedOverloaded,
 }
 
-/// Whether an error leaves it open if the call was executed.
-pub fn outcome_unknown(error: &Error) -> bool {
-    error.code() == Code::OutcomeUnknown
-}
-
 fn urgency(error: &Error) -> Urgency {
     match error.code() {
         // What is left of a batch; the server asks for it at once.
@@ -97,11 +92,28 @@ fn urgency(error: &Error) -> Urgency {
             ErrorKind::Retry | ErrorKind::Relocate | ErrorKind::Failover | ErrorKind::Fenced => {
                 Urgency::Paused
             }
-            ErrorKind::Invalid
-            | ErrorKind::TooBig
-            | ErrorKind::Corrupt
-            | ErrorKind::Internal => Urgency::Never,
+            ErrorKind::Invalid | ErrorKind::TooBig | ErrorKind::Corrupt | ErrorKind::Internal => {
+                Urgency::Never
+            }
         },
+    }
+}
+
+/// Whether an error says that a server has too much to do, and nothing else.
+pub fn is_overload(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::CallQueueTooBig | Code::CallDropped | Code::RegionTooBusy
+    )
+}
+
+/// Whether a call may have been executed although it failed with this: repeating it is safe only if twice is as good as once
+/// (INV-5). Refusals that a server makes before it begins are not among them.
+pub fn may_be_executed(error: &Error) -> bool {
+    match error.code() {
+        Code::OutcomeUnknown | Code::Io | Code::RegionServerAborted | Code::Internal => true,
+        Code::Remote => error.kind() == ErrorKind::Retry,
+        _ => false,
     }
 }
 
@@ -278,10 +290,7 @@ mod tests {
         let table = retries
             .pause(error(Code::TableNotFound), Duration::ZERO, 0.5)
             .unwrap_err();
-        assert_eq!(
-            (table.code(), table.message()),
-            (Code::TableNotFound, "x")
-        );
+        assert_eq!((table.code(), table.message()), (Code::TableNotFound, "x"));
         let end = retries.deadline();
         assert!(
             retries

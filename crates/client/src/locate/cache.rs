@@ -154,11 +154,6 @@ impl Cache {
         self.by_age.len()
     }
 
-    /// Whether nothing is held.
-    pub fn is_empty(&self) -> bool {
-        self.by_age.is_empty()
-    }
-
     /// Where the replica of the region that holds the row is.
     pub fn get(&self, table: &TableName, row: &Bytes, replica: u32) -> Option<Arc<Location>> {
         let table = self.tables.get(table)?;
@@ -325,12 +320,15 @@ impl Cache {
         }
     }
 
-    /// Forgets everything on one start of a server; another start on the same port stays.
-    pub fn clear_server(&mut self, server: &ServerName) {
+    /// Forgets everything on one start of a server; another start on the same port stays. Gives the number of locations.
+    pub fn clear_server(&mut self, server: &ServerName) -> usize {
         let mut empty = Vec::new();
+        let mut cleared = 0;
         for (name, table) in &mut self.tables {
             for (start, entry) in &mut table.regions {
+                let before = entry.replicas.len();
                 entry.replicas.retain(|_, held| held.server != *server);
+                cleared += before - entry.replicas.len();
                 if entry.replicas.is_empty() {
                     empty.push((name.clone(), start.clone()));
                 }
@@ -339,6 +337,7 @@ impl Cache {
         for (name, start) in empty {
             self.remove(&name, &start);
         }
+        cleared
     }
 
     /// Forgets a table.

@@ -39,7 +39,9 @@ struct Failures {
 
 impl Flight {
     fn failures(&self) -> MutexGuard<'_, Failures> {
-        self.failures.lock().expect("nothing panics while it holds this lock")
+        self.failures
+            .lock()
+            .expect("nothing panics while it holds this lock")
     }
 }
 
@@ -118,14 +120,13 @@ impl<K: Ord + Clone> Flights<K> {
 mod tests {
     use cadastre_types::Code;
     use futures::FutureExt;
-    use futures::executor::block_on;
 
     use super::*;
 
     #[test]
     fn a_cancelled_leader_is_taken_over_and_empty_queues_go() {
         let flights = Flights::<u8>::default();
-        let leader = block_on(flights.turn(&1)).unwrap();
+        let leader = flights.turn(&1).now_or_never().unwrap().unwrap();
         let mut second = Box::pin(flights.turn(&1));
         let mut third = Box::pin(flights.turn(&1));
         assert!((&mut second).now_or_never().is_none());
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn a_failure_reaches_those_who_waited_and_nobody_later() {
         let flights = Flights::<u8>::default();
-        let leader = block_on(flights.turn(&1)).unwrap();
+        let leader = flights.turn(&1).now_or_never().unwrap().unwrap();
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(flights.turn(&1))).collect();
         for waiter in &mut waiting {
             assert!(waiter.now_or_never().is_none());

@@ -9,11 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cadastre_types::{Cell, Code, Error, RegionInfo, Result, ServerName, TableName};
-use cadastre_wire::meta::MetaEntry;
+use cadastre_types::{
+    Cell, Code, Error, Qualifiers, Query, RegionInfo, Result, Scan, ServerName, TableName, limits,
+};
+use cadastre_wire::meta::{self, MetaEntry};
 
 use super::cache::{Gap, KeyOrder, Location};
 use crate::notation;
+use crate::scan::new_scan;
 
 /// Which region of a table is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +94,60 @@ pub fn plan(wanted: &Wanted<'_>, gap: &Gap, prefetch: bool) -> Reading {
             Reading::Forward(end.clone())
         }
         _ => Reading::Reversed,
+    }
+}
+
+/// Key in the tier above where the search begins: closest at or before it is the region's entry.
+pub fn directory_key(wanted: &Wanted<'_>) -> Bytes {
+    let row = searchable(wanted.table, wanted.row);
+    match wanted.position {
+        Position::Holding => meta::lookup_start(wanted.table, row),
+        Position::Before => meta::lookup_before_start(wanted.table, row),
+    }
+}
+
+/// As much of a row as fits into a directory key. No region's start key is longer, since its name is such a key itself; so what
+/// is cut off never decides which region holds the row.
+fn searchable<'a>(table: &TableName, row: &'a [u8]) -> &'a [u8] {
+    /// Two commas and 14 digits.
+    const AROUND: usize = 16;
+    let room = limits::ROW_MAX.saturating_sub(table.as_str().len() + AROUND);
+    &row[..row.len().min(room)]
+}
+
+/// Reads backwards from where the row's region stands.
+pub fn reversed_scan(wanted: &Wanted<'_>) -> Scan {
+    Scan {
+        start_row: directory_key(wanted),
+        stop_row: meta::first_of_table(wanted.table),
+        include_stop_row: true,
+        reversed: true,
+        ..info_scan()
+    }
+}
+
+/// Reads forward from the region that starts at this key.
+pub fn forward_scan(table: &TableName, start_key: &[u8]) -> Scan {
+    let start_row = if start_key.is_empty() {
+        meta::first_of_table(table)
+    } else {
+        meta::lookup_before_start(table, searchable(table, start_key))
+    };
+    Scan {
+        start_row,
+        stop_row: meta::behind_table(table),
+        ..info_scan()
+    }
+}
+
+fn info_scan() -> Scan {
+    let info = Bytes::from_static(meta::INFO_FAMILY);
+    Scan {
+        query: Query {
+            columns: BTreeMap::from([(info, Qualifiers::All)]),
+            ..Query::default()
+        },
+        ..new_scan()
     }
 }
 
@@ -236,10 +293,11 @@ fn served(entry: &MetaEntry) -> Served {
     }
     match entry.state.as_str() {
         "SPLIT" | "MERGED" => Served::Parent,
-        "OFFLINE" | "CLOSED" | "FAILED_CLOSE" => Served::Offline,
+        "CLOSED" | "FAILED_CLOSE" => Served::Offline,
         "PENDING_OPEN" | "OPENING" | "FAILED_OPEN" | "SPLITTING_NEW" | "MERGING_NEW"
         | "ABNORMALLY_CLOSED" => Served::NotYet,
-        // OPEN; on the way out (CLOSING, SPLITTING, MERGING …) it answers until it is closed; unknown ones are tried.
+        // OPEN; on the way out (CLOSING, SPLITTING, MERGING …) it answers until it is closed; OFFLINE is also what a row without
+        // a state counts as. If a server is named, it is asked.
         _ => Served::Maybe,
     }
 }

@@ -124,8 +124,8 @@ impl Progress {
     fn take_piece(&mut self, piece: Piece) -> Option<Row> {
         let Piece { mut cells, partial } = piece;
         let row = cells.first()?.row.clone();
-        let same_row = self.sent_of_row > 0
-            && self.start.as_ref().is_some_and(|(at, _)| *at == row);
+        let same_row =
+            self.sent_of_row > 0 && self.start.as_ref().is_some_and(|(at, _)| *at == row);
         if same_row {
             let skipped = self.skip_of_row.min(cells.len());
             self.skip_of_row -= skipped;

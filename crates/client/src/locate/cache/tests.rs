@@ -99,7 +99,7 @@ fn a_move_is_taken_unless_something_newer_is_known() {
     assert_eq!(port_of(&cache, "b"), Some(2));
     cache.clear_location(&new);
     assert_eq!(port_of(&cache, "b"), None);
-    assert!(cache.is_empty());
+    assert_eq!(cache.len(), 0);
     assert_eq!(cache.moved(&new, &to(4, 12)), None, "not cached any more");
 }
 
@@ -114,7 +114,10 @@ fn clearing_takes_exactly_what_is_named() {
                     replica_id,
                     ..region(start, end, 1)
                 };
-                cache.insert(KeyOrder::Plain, at(region, port + replica_id as u16 * 10, 1));
+                cache.insert(
+                    KeyOrder::Plain,
+                    at(region, port + replica_id as u16 * 10, 1),
+                );
             }
         }
         cache
@@ -141,15 +144,15 @@ fn clearing_takes_exactly_what_is_named() {
     cache.clear_region(&region("", "g", 1));
     assert_eq!(ports(&cache), [0, 0, 0, 0, 1, 11]);
     let mut cache = filled();
-    cache.clear_server(&server(1, 2));
+    assert_eq!(cache.clear_server(&server(1, 2)), 0);
     assert_eq!(ports(&cache), [1, 11, 2, 12, 1, 11], "another start");
-    cache.clear_server(&server(1, 1));
+    assert_eq!(cache.clear_server(&server(1, 1)), 2);
     assert_eq!(ports(&cache), [0, 11, 2, 12, 0, 11]);
     cache.clear_table(&table());
-    assert!(cache.is_empty());
+    assert_eq!(cache.len(), 0);
     let mut cache = filled();
     cache.clear();
-    assert!(cache.is_empty());
+    assert_eq!(cache.len(), 0);
 }
 
 #[test]
@@ -269,7 +272,8 @@ impl Model {
                     .iter()
                     .any(|held| held.3 == replica && held.0 == start && held.5 > open_seq);
                 if !newer {
-                    self.0.retain(|held| !(held.0 == start && held.3 == replica));
+                    self.0
+                        .retain(|held| !(held.0 == start && held.3 == replica));
                     self.0.push((start, end, id, replica, port, open_seq));
                 }
             }
@@ -307,7 +311,9 @@ proptest! {
                     cache.insert(KeyOrder::Plain, at(info, port, open_seq));
                 }
                 Step::ClearRow(row, replica) => cache.clear_row(&table(), &key(row), replica),
-                Step::ClearServer(port) => cache.clear_server(&server(port, 1)),
+                Step::ClearServer(port) => {
+                    cache.clear_server(&server(port, 1));
+                }
             }
             for row in 0..12_u8 {
                 for replica in 0..2 {

@@ -165,7 +165,9 @@ fn the_region_before_a_row() {
     assert_eq!(start("f"), "");
     assert_eq!(start("g"), "f");
     assert_eq!(
-        find_at("z", Position::Before, &rows[1..]).unwrap_err().check,
+        find_at("z", Position::Before, &rows[1..])
+            .unwrap_err()
+            .check,
         Check::Hole
     );
 }
@@ -256,7 +258,10 @@ fn reading_goes_forward_where_the_neighbour_is_known() {
         plan(&wanted, &gap, prefetch)
     };
     use Position::{Before, Holding};
-    assert_eq!(how("", Holding, None, true, true), Reading::Forward(bytes("")));
+    assert_eq!(
+        how("", Holding, None, true, true),
+        Reading::Forward(bytes(""))
+    );
     assert_eq!(how("q", Holding, None, true, true), Reading::Reversed);
     assert_eq!(
         how("q", Holding, Some("q"), true, true),

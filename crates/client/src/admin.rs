@@ -1,0 +1,445 @@
+//! Tables, namespaces and the cluster, by way of the active master (hbase-protocol.md 8.3 to 8.8).
+//!
+//! An operation that changes something carries a nonce, the same over all tries, and answers with a procedure's number; then the
+//! procedure is asked for until it is finished.
+
+use bytes::Bytes;
+use cadastre_env::Env;
+use cadastre_types::{Code, Error, Result, ServerName, TableDescriptor, TableName};
+use cadastre_wire::{convert, decode, encode, exception, pb};
+
+use crate::Client;
+use crate::locate::{Location, Position};
+use crate::scan::new_scan;
+
+/// A namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Name.
+    pub name: String,
+    /// Free settings.
+    pub configuration: std::collections::BTreeMap<String, String>,
+}
+
+/// A region server as the master sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveServer {
+    /// Which.
+    pub server: ServerName,
+    /// Regions it serves.
+    pub regions: usize,
+    /// Requests per second.
+    pub requests_per_second: u64,
+    /// Requests since its start.
+    pub requests_total: u64,
+    /// Memory in use, MB.
+    pub heap_used_mb: u32,
+    /// Memory at most, MB.
+    pub heap_max_mb: u32,
+}
+
+/// Regions of one table by state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableRegions {
+    /// Table.
+    pub table: TableName,
+    /// Served.
+    pub open: u32,
+    /// All.
+    pub total: u32,
+}
+
+/// The cluster as the master sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// HBase version that it speaks.
+    pub version: String,
+    /// Id.
+    pub cluster_id: String,
+    /// Active master.
+    pub master: Option<ServerName>,
+    /// Standby masters.
+    pub backup_masters: Vec<ServerName>,
+    /// Region servers.
+    pub live_servers: Vec<LiveServer>,
+    /// Servers that died.
+    pub dead_servers: Vec<ServerName>,
+    /// Regions that are on their way.
+    pub regions_in_transition: usize,
+    /// Regions by table.
+    pub tables: Vec<TableRegions>,
+}
+
+/// The admin side of a client.
+#[derive(Clone)]
+pub struct Admin<E: Env> {
+    client: Client<E>,
+}
+
+impl<E: Env> Client<E> {
+    /// Tables, namespaces and the cluster.
+    pub fn admin(&self) -> Admin<E> {
+        Admin {
+            client: self.clone(),
+        }
+    }
+}
+
+impl<E: Env> Admin<E> {
+    /// Makes a table, with one region more than there are split keys.
+    ///
+    /// # Errors
+    /// [`Code::TableExists`] and what else the master says.
+    pub async fn create_table(
+        &self,
+        table: &TableDescriptor,
+        split_keys: Vec<Bytes>,
+    ) -> Result<()> {
+        let request = pb::CreateTableRequest {
+            table_schema: convert::table_schema(table, false),
+            split_keys,
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("CreateTable", encode(&request)).await?;
+        let answer: pb::CreateTableResponse = decode(body)?;
+        self.wait("create", answer.proc_id).await
+    }
+
+    /// Removes a disabled table.
+    ///
+    /// # Errors
+    /// [`Code::TableNotFound`], [`Code::TableNotDisabled`] and what else the master says.
+    pub async fn delete_table(&self, table: &TableName) -> Result<()> {
+        let request = pb::DeleteTableRequest {
+            table_name: convert::table_name_pb(table),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("DeleteTable", encode(&request)).await?;
+        let answer: pb::DeleteTableResponse = decode(body)?;
+        self.wait("delete", answer.proc_id).await?;
+        self.client.clear_table(table);
+        Ok(())
+    }
+
+    /// Empties a disabled table and enables it.
+    ///
+    /// # Errors
+    /// What the master says.
+    pub async fn truncate_table(&self, table: &TableName, preserve_splits: bool) -> Result<()> {
+        let request = pb::TruncateTableRequest {
+            table_name: convert::table_name_pb(table),
+            preserve_splits: Some(preserve_splits),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("truncateTable", encode(&request)).await?;
+        let answer: pb::TruncateTableResponse = decode(body)?;
+        self.wait("truncate", answer.proc_id).await?;
+        self.client.clear_table(table);
+        Ok(())
+    }
+
+    /// Starts to serve a table.
+    ///
+    /// # Errors
+    /// [`Code::TableNotDisabled`] if it is enabled, and what else the master says.
+    pub async fn enable_table(&self, table: &TableName) -> Result<()> {
+        let request = pb::EnableTableRequest {
+            table_name: convert::table_name_pb(table),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("EnableTable", encode(&request)).await?;
+        let answer: pb::EnableTableResponse = decode(body)?;
+        self.wait("enable", answer.proc_id).await
+    }
+
+    /// Ends serving a table.
+    ///
+    /// # Errors
+    /// [`Code::TableNotEnabled`] if it is disabled, and what else the master says.
+    pub async fn disable_table(&self, table: &TableName) -> Result<()> {
+        let request = pb::DisableTableRequest {
+            table_name: convert::table_name_pb(table),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("DisableTable", encode(&request)).await?;
+        let answer: pb::DisableTableResponse = decode(body)?;
+        self.wait("disable", answer.proc_id).await?;
+        self.client.clear_table(table);
+        Ok(())
+    }
+
+    /// Gives a table a new schema.
+    ///
+    /// # Errors
+    /// What the master says.
+    pub async fn modify_table(&self, table: &TableDescriptor) -> Result<()> {
+        let request = pb::ModifyTableRequest {
+            table_name: convert::table_name_pb(&table.name),
+            table_schema: convert::table_schema(table, false),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+            reopen_regions: None,
+        };
+        let body = self.call("ModifyTable", encode(&request)).await?;
+        let answer: pb::ModifyTableResponse = decode(body)?;
+        self.wait("modify", answer.proc_id).await
+    }
+
+    /// Schemas of all user tables, and of HBase's own if asked for.
+    ///
+    /// # Errors
+    /// What the master says.
+    pub async fn list_tables(&self, with_system_tables: bool) -> Result<Vec<TableDescriptor>> {
+        self.descriptors(pb::GetTableDescriptorsRequest {
+            include_sys_tables: Some(with_system_tables),
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// A table's schema.
+    ///
+    /// # Errors
+    /// [`Code::TableNotFound`] and what else the master says.
+    pub async fn describe_table(&self, table: &TableName) -> Result<TableDescriptor> {
+        let found = self
+            .descriptors(pb::GetTableDescriptorsRequest {
+                table_names: vec![convert::table_name_pb(table)],
+                include_sys_tables: Some(table.is_system()),
+                ..Default::default()
+            })
+            .await?;
+        found
+            .into_iter()
+            .find(|descriptor| descriptor.name == *table)
+            .ok_or_else(|| Error::new(Code::TableNotFound, table.to_string()))
+    }
+
+    async fn descriptors(
+        &self,
+        request: pb::GetTableDescriptorsRequest,
+    ) -> Result<Vec<TableDescriptor>> {
+        let body = self.call("GetTableDescriptors", encode(&request)).await?;
+        let answer: pb::GetTableDescriptorsResponse = decode(body)?;
+        answer
+            .table_schema
+            .iter()
+            .map(convert::table_descriptor)
+            .collect()
+    }
+
+    /// Regions of a table with their servers, in order of their start keys, as the directory has them now. Regions without a
+    /// server are an error of the look-up, not left out.
+    ///
+    /// # Errors
+    /// [`Code::TableNotFound`] and what else a look-up says.
+    pub async fn table_regions(&self, table: &TableName) -> Result<Vec<std::sync::Arc<Location>>> {
+        self.client.clear_table(table);
+        let mut regions = Vec::new();
+        let mut row = Bytes::new();
+        loop {
+            let found = self
+                .client
+                .locate_at(table, &row, Position::Holding, 0, false)
+                .await?;
+            row = found.region.end_key.clone();
+            regions.push(found);
+            if row.is_empty() {
+                return Ok(regions);
+            }
+        }
+    }
+
+    /// Makes a namespace.
+    ///
+    /// # Errors
+    /// [`Code::NamespaceExist`] and what else the master says.
+    pub async fn create_namespace(&self, namespace: &Namespace) -> Result<()> {
+        let request = pb::CreateNamespaceRequest {
+            namespace_descriptor: pb::NamespaceDescriptor {
+                name: Bytes::copy_from_slice(namespace.name.as_bytes()),
+                configuration: namespace
+                    .configuration
+                    .iter()
+                    .map(|(name, value)| pb::NameStringPair {
+                        name: name.clone(),
+                        value: value.clone(),
+                    })
+                    .collect(),
+            },
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("CreateNamespace", encode(&request)).await?;
+        let answer: pb::CreateNamespaceResponse = decode(body)?;
+        self.wait("create namespace", answer.proc_id).await
+    }
+
+    /// Removes an empty namespace.
+    ///
+    /// # Errors
+    /// [`Code::NamespaceNotFound`], [`Code::Constraint`] and what else the master says.
+    pub async fn delete_namespace(&self, name: &str) -> Result<()> {
+        let request = pb::DeleteNamespaceRequest {
+            namespace_name: name.to_owned(),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("DeleteNamespace", encode(&request)).await?;
+        let answer: pb::DeleteNamespaceResponse = decode(body)?;
+        self.wait("delete namespace", answer.proc_id).await
+    }
+
+    /// All namespaces.
+    ///
+    /// # Errors
+    /// What the master says.
+    pub async fn list_namespaces(&self) -> Result<Vec<Namespace>> {
+        let request = pb::ListNamespaceDescriptorsRequest {};
+        let body = self
+            .call("ListNamespaceDescriptors", encode(&request))
+            .await?;
+        let answer: pb::ListNamespaceDescriptorsResponse = decode(body)?;
+        Ok(answer
+            .namespace_descriptor
+            .into_iter()
+            .map(|namespace| Namespace {
+                name: String::from_utf8_lossy(&namespace.name).into_owned(),
+                configuration: namespace
+                    .configuration
+                    .into_iter()
+                    .map(|pair| (pair.name, pair.value))
+                    .collect(),
+            })
+            .collect())
+    }
+
+    /// The cluster as the master sees it.
+    ///
+    /// # Errors
+    /// What the master says.
+    pub async fn cluster_status(&self) -> Result<ClusterStatus> {
+        let request = pb::GetClusterStatusRequest {
+            options: Vec::new(),
+        };
+        let body = self.call("GetClusterStatus", encode(&request)).await?;
+        let answer: pb::GetClusterStatusResponse = decode(body)?;
+        cluster_status(answer.cluster_status)
+    }
+
+    fn nonce_group(&self) -> u64 {
+        self.client.shared.nonce_group
+    }
+
+    async fn call(&self, method: &'static str, param: Bytes) -> Result<Bytes> {
+        self.client.master_call(method, param).await
+    }
+
+    /// Waits for a procedure. Without a number there is nothing to wait for: the master did it at once.
+    async fn wait(&self, what: &str, procedure: Option<u64>) -> Result<()> {
+        let Some(proc_id) = procedure else {
+            return Ok(());
+        };
+        let what = format!("procedure {proc_id} ({what})");
+        self.client
+            .poll(&what, || self.procedure_outcome(proc_id))
+            .await
+    }
+
+    async fn procedure_outcome(&self, proc_id: u64) -> Result<Option<()>> {
+        use pb::get_procedure_result_response::State;
+        let request = pb::GetProcedureResultRequest { proc_id };
+        let body = self.call("getProcedureResult", encode(&request)).await?;
+        let answer: pb::GetProcedureResultResponse = decode(body)?;
+        match State::try_from(answer.state) {
+            Ok(State::Running) => Ok(None),
+            // Forgotten after it was done.
+            Ok(State::NotFound) => Ok(Some(())),
+            Ok(State::Finished) => match answer.exception {
+                None => Ok(Some(())),
+                Some(failed) => Err(procedure_error(failed)),
+            },
+            Err(_) => Err(Error::corrupt("a procedure in an unknown state")),
+        }
+    }
+}
+
+/// What a procedure failed with: class and message, as in any exception.
+fn procedure_error(failed: pb::ForeignExceptionMessage) -> Error {
+    let generic = failed.generic_exception.unwrap_or_default();
+    let class = generic.class_name.unwrap_or_default();
+    let message = generic.message.unwrap_or_default();
+    exception::from_response(&pb::ExceptionResponse {
+        exception_class_name: Some(class.clone()),
+        stack_trace: Some(format!("{class}: {message}")),
+        ..Default::default()
+    })
+}
+
+fn cluster_status(status: pb::ClusterStatus) -> Result<ClusterStatus> {
+    let servers = |names: &[pb::ServerName]| -> Result<Vec<ServerName>> {
+        names.iter().map(convert::server_name).collect()
+    };
+    let live_servers = status
+        .live_servers
+        .iter()
+        .map(|live| {
+            let load = &live.server_load;
+            Ok(LiveServer {
+                server: convert::server_name(&live.server)?,
+                regions: load.region_loads.len(),
+                requests_per_second: load.number_of_requests(),
+                requests_total: load.total_number_of_requests(),
+                heap_used_mb: load.used_heap_mb(),
+                heap_max_mb: load.max_heap_mb(),
+            })
+        })
+        .collect::<Result<_>>()?;
+    let tables = status
+        .table_region_states_count
+        .iter()
+        .map(|count| {
+            Ok(TableRegions {
+                table: convert::table_name(&count.table_name)?,
+                open: count.region_states_count.open_regions,
+                total: count.region_states_count.total_regions,
+            })
+        })
+        .collect::<Result<_>>()?;
+    Ok(ClusterStatus {
+        version: status
+            .hbase_version
+            .map(|version| version.version)
+            .unwrap_or_default(),
+        cluster_id: status
+            .cluster_id
+            .map(|id| id.cluster_id)
+            .unwrap_or_default(),
+        master: status
+            .master
+            .as_ref()
+            .map(convert::server_name)
+            .transpose()?,
+        backup_masters: servers(&status.backup_masters)?,
+        live_servers,
+        dead_servers: servers(&status.dead_servers)?,
+        regions_in_transition: status.regions_in_transition.len(),
+        tables,
+    })
+}
+
+impl<E: Env> Client<E> {
+    /// Whether `hbase:meta` can be read: one row of it, or none, but an answer.
+    ///
+    /// # Errors
+    /// The last error of the tries.
+    pub async fn ping(&self) -> Result<()> {
+        let mut rows = self.scan_limited(&TableName::meta(), new_scan(), Some(1))?;
+        rows.next().await.map(|_| ())
+    }
+}
