@@ -8,6 +8,7 @@
 
 mod house;
 mod stages;
+mod tools;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -22,7 +23,7 @@ cargo xtask COMMAND
   fix      formats, and writes the generated documents.
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
 
-  test STAGE...   only these: house unit release sim connections clients suite kill";
+  test STAGE...   only these: house unit release sim tools connections clients suite kill";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

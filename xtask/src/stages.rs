@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// All stages of `test`.
 pub(crate) const ALL: &[&str] =
-    &["house", "unit", "release", "sim", "connections", "clients", "suite", "kill"];
+    &["house", "unit", "release", "sim", "tools", "connections", "clients", "suite", "kill"];
 
 /// Seeds of the whole-server simulation in CI.
 const SIM_SEEDS: &str = "0..100";
@@ -28,6 +28,7 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
             "run", "--release", "--quiet", "--package", "cadastre-sim", "--bin", "sim", "--", "--seeds",
             SIM_SEEDS,
         ]),
+        "tools" => crate::tools::ensure(),
         "connections" => script("tests/cluster/connections.sh", &["--binary", BINARY]),
         "clients" => clients(),
         "suite" => suite(),

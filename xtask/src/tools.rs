@@ -1,0 +1,57 @@
+//! Outside software that the tests need: found, installed, or named.
+
+use std::process::{Command, Stdio};
+
+/// Program, the Debian package that has it, and what it is for.
+const NEEDED: &[(&str, &str, &str)] = &[
+    ("java", "openjdk-17-jdk-headless", "Java clients, HBase's own tests"),
+    ("javac", "openjdk-17-jdk-headless", "compiling the Java tests"),
+    ("mvn", "maven", "fetching the Java clients"),
+    ("python3", "python3", "the Python client, raw protocol tests"),
+    ("node", "nodejs", "the Node client"),
+    ("npm", "npm", "fetching the Node client"),
+];
+
+/// Makes sure that everything is there.
+pub(crate) fn ensure() -> Result<(), String> {
+    let missing: Vec<_> = NEEDED.iter().filter(|(program, ..)| !is_there(program)).collect();
+    if missing.is_empty() {
+        println!("java, maven, python, node and npm are there");
+        return Ok(());
+    }
+    for (program, package, purpose) in &missing {
+        println!("missing: {program} (Debian package {package}), for: {purpose}");
+    }
+    let may_install = is_there("apt-get") && is_root();
+    if !may_install {
+        let names: Vec<&str> = missing.iter().map(|(program, ..)| *program).collect();
+        return Err(format!(
+            "install {} and try again (this user may not install packages)",
+            names.join(", ")
+        ));
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package, _)| *package).collect();
+    packages.dedup();
+    println!("installing {}", packages.join(" "));
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
+}
+
+fn is_there(program: &str) -> bool {
+    let found = Command::new("sh")
+        .args(["-c", "command -v \"$0\"", program])
+        .stdout(Stdio::null())
+        .status();
+    found.is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    println!("$ {command:?}");
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
