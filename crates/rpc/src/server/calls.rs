@@ -125,7 +125,7 @@ impl Running {
     }
 }
 
-/// The answer to a call that panicked; [`Code::Internal`], so that clients try again. The panic itself was logged by its hook.
+/// The answer to a call that panicked. The panic itself was reported by the process's hook.
 fn panicked() -> Error {
     Error::new(Code::Internal, "the server failed while it ran the call")
 }
