@@ -275,7 +275,7 @@ fn message<'a>(class: &str, stack_trace: &'a str) -> &'a str {
         Some(rest) if !class.is_empty() => rest.strip_prefix(": ").unwrap_or(rest),
         _ => said,
     }
-    .trim_end()
+    .trim_end_matches('\n')
 }
 
 #[cfg(test)]

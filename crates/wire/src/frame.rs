@@ -230,3 +230,6 @@ fn delimited(frame: &mut Bytes) -> Result<Bytes> {
     }
     Ok(frame.split_to(len as usize))
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,8 @@ mod message;
 pub mod meta;
 pub mod preamble;
 mod service;
+#[cfg(test)]
+mod testing;
 pub mod znode;
 
 /// The messages of package `hbase.pb` (hbase-protocol.md 1 to 8), generated from `proto/`.

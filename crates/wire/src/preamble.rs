@@ -207,3 +207,6 @@ pub fn security_answer(out: &mut BytesMut) {
     let error = Error::new(Code::SecurityNotEnabled, "security is not enabled");
     frame::encode_response(out, frame::CONNECTION_CALL_ID, Err(&error));
 }
+
+#[cfg(test)]
+mod tests;
