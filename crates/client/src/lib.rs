@@ -42,7 +42,7 @@ pub use config::{
 pub use data::{delete_cell, new_get, new_mutation};
 pub use locate::{Location, Position};
 pub use requests::{Action, Mutated};
-pub use retry::{BACKOFF_FACTORS, Blame, RetryPolicy, blame, is_retryable};
+pub use retry::RetryPolicy;
 pub use row::Row;
 pub use scan::{Scanner, first_key_only_filter, new_scan};
 

@@ -26,7 +26,8 @@ use cadastre_wire::Service;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-pub use cache::{Cache, KeyOrder, Location, REGIONS_MAX};
+pub use cache::Location;
+pub(crate) use cache::{Cache, KeyOrder, REGIONS_MAX};
 pub use lookup::Position;
 
 use self::dead::DeadServers;

@@ -9,10 +9,11 @@ use std::time::Duration;
 use cadastre_types::{Code, Detail, Error, ErrorKind, MovedTo};
 
 /// HBase's table of factors (`HConstants.RETRY_BACKOFF`), multiplied with the pause; the last one stays.
-pub const BACKOFF_FACTORS: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
+pub(crate) const BACKOFF_FACTORS: [u32; 13] =
+    [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
 
 /// Largest part of a pause that chance adds to it, as in HBase: callers that failed together do not return together.
-pub const JITTER_MAX: f64 = 0.01;
+pub(crate) const JITTER_MAX: f64 = 0.01;
 
 /// How often and how long to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Default for RetryPolicy {
 
 /// What an error says about the location that was used (L20). Errors that do not mean "wrong place" blame nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Blame {
+pub(crate) enum Blame {
     /// The location may well be right.
     Nothing,
     /// This region is not there.
@@ -55,7 +56,7 @@ pub enum Blame {
 }
 
 /// What a failed data call says about its location.
-pub fn blame(error: &Error) -> Blame {
+pub(crate) fn blame(error: &Error) -> Blame {
     match error.code() {
         Code::RegionMoved => match error.detail() {
             Some(Detail::Moved(to)) => Blame::Moved(to.clone()),
@@ -100,7 +101,7 @@ fn urgency(error: &Error) -> Urgency {
 }
 
 /// Whether an error says that a server has too much to do, and nothing else.
-pub fn is_overload(error: &Error) -> bool {
+pub(crate) fn is_overload(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::CallQueueTooBig | Code::CallDropped | Code::RegionTooBusy
@@ -109,7 +110,7 @@ pub fn is_overload(error: &Error) -> bool {
 
 /// Whether a call may have been executed although it failed with this: repeating it is safe only if twice is as good as once
 /// (INV-5). Refusals that a server makes before it begins are not among them.
-pub fn may_be_executed(error: &Error) -> bool {
+pub(crate) fn may_be_executed(error: &Error) -> bool {
     match error.code() {
         Code::OutcomeUnknown | Code::Io | Code::RegionServerAborted | Code::Internal => true,
         Code::Remote => error.kind() == ErrorKind::Retry,
@@ -118,13 +119,13 @@ pub fn may_be_executed(error: &Error) -> bool {
 }
 
 /// Whether an error may pass if the call is made again.
-pub fn is_retryable(error: &Error) -> bool {
+pub(crate) fn is_retryable(error: &Error) -> bool {
     urgency(error) != Urgency::Never
 }
 
 /// The tries of one operation.
 #[derive(Debug, Clone)]
-pub struct Retries {
+pub(crate) struct Retries {
     policy: RetryPolicy,
     deadline: Duration,
     failures: u32,
@@ -133,7 +134,7 @@ pub struct Retries {
 
 impl Retries {
     /// Starts an operation at this moment of the monotone clock.
-    pub fn new(policy: &RetryPolicy, now: Duration) -> Self {
+    pub(crate) fn new(policy: &RetryPolicy, now: Duration) -> Self {
         Self {
             deadline: now + Duration::from_millis(policy.operation_timeout_ms),
             policy: policy.clone(),
@@ -143,12 +144,12 @@ impl Retries {
     }
 
     /// When the operation ends in any case.
-    pub fn deadline(&self) -> Duration {
+    pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }
 
     /// Tries that failed so far.
-    pub fn failures(&self) -> u32 {
+    pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
@@ -156,7 +157,7 @@ impl Retries {
     ///
     /// # Errors
     /// [`Code::TimeoutIo`] when no time is left.
-    pub fn try_timeout(&self, now: Duration) -> Result<Duration, Error> {
+    pub(crate) fn try_timeout(&self, now: Duration) -> Result<Duration, Error> {
         let left = self.deadline.saturating_sub(now);
         if left.is_zero() {
             return Err(Error::new(
@@ -177,7 +178,12 @@ impl Retries {
     ///
     /// # Errors
     /// The given error, with the number of tries if there were several, when there is to be no other try.
-    pub fn pause(&mut self, error: Error, now: Duration, chance: f64) -> Result<Duration, Error> {
+    pub(crate) fn pause(
+        &mut self,
+        error: Error,
+        now: Duration,
+        chance: f64,
+    ) -> Result<Duration, Error> {
         let urgency = urgency(&error);
         self.failures += 1;
         if urgency == Urgency::Never {

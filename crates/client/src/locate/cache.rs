@@ -14,7 +14,7 @@ use cadastre_types::{MovedTo, RegionInfo, ServerName, TableName};
 
 /// Regions held at most (INV-9). At some 400 bytes each this is 80 MB in a client that really uses 200,000 regions; beyond it
 /// the regions that were put in first go first.
-pub const REGIONS_MAX: usize = 200_000;
+pub(crate) const REGIONS_MAX: usize = 200_000;
 
 /// Where one replica of a region is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Location {
 
 /// How row keys of a table are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyOrder {
+pub(crate) enum KeyOrder {
     /// As bytes.
     Plain,
     /// As rows of `hbase:meta` (hbase-protocol.md 6.4).
@@ -45,7 +45,7 @@ pub enum KeyOrder {
 
 impl KeyOrder {
     /// Compares two row keys.
-    pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+    pub(crate) fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Self::Plain => a.cmp(b),
             Self::Meta => cadastre_wire::meta::compare_rows(a, b),
@@ -53,7 +53,7 @@ impl KeyOrder {
     }
 
     /// Whether a region holds a row.
-    pub fn contains(self, region: &RegionInfo, row: &[u8]) -> bool {
+    pub(crate) fn contains(self, region: &RegionInfo, row: &[u8]) -> bool {
         // The empty key is the beginning of the table, whatever the order says of it.
         (region.start_key.is_empty() || self.compare(row, &region.start_key).is_ge())
             && (region.end_key.is_empty() || self.compare(row, &region.end_key).is_lt())
@@ -114,7 +114,7 @@ struct Table {
 
 /// What is known of the neighbourhood of a row that is not cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub(crate) struct Gap {
     /// End key of the nearest cached region before the row.
     pub previous_end: Option<Bytes>,
     /// Whether a cached region lies behind the row.
@@ -123,7 +123,7 @@ pub struct Gap {
 
 /// Locations of all tables.
 #[derive(Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     tables: BTreeMap<TableName, Table>,
     /// Which region was put in when, oldest first.
     by_age: BTreeMap<u64, (TableName, StartKey)>,
@@ -139,7 +139,7 @@ impl Default for Cache {
 
 impl Cache {
     /// An empty cache for this many regions.
-    pub fn new(regions_max: usize) -> Self {
+    pub(crate) fn new(regions_max: usize) -> Self {
         assert!(regions_max > 0, "a cache for no regions finds nothing");
         Self {
             tables: BTreeMap::new(),
@@ -150,12 +150,17 @@ impl Cache {
     }
 
     /// Regions held.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_age.len()
     }
 
     /// Where the replica of the region that holds the row is.
-    pub fn get(&self, table: &TableName, row: &Bytes, replica: u32) -> Option<Arc<Location>> {
+    pub(crate) fn get(
+        &self,
+        table: &TableName,
+        row: &Bytes,
+        replica: u32,
+    ) -> Option<Arc<Location>> {
         let table = self.tables.get(table)?;
         let key = StartKey(table.order, row.clone());
         let (_, entry) = table.regions.range(..=key).next_back()?;
@@ -167,7 +172,7 @@ impl Cache {
 
     /// Where the replica of the region is that ends where or behind where the row begins: what a descending scan reads after
     /// it has left the region that starts at `row`. An empty row stands for the end of the table.
-    pub fn get_before(
+    pub(crate) fn get_before(
         &self,
         table: &TableName,
         row: &Bytes,
@@ -187,7 +192,7 @@ impl Cache {
     }
 
     /// What is cached beside a row that is not.
-    pub fn gap(&self, table: &TableName, row: &Bytes) -> Gap {
+    pub(crate) fn gap(&self, table: &TableName, row: &Bytes) -> Gap {
         let Some(table) = self.tables.get(table) else {
             return Gap {
                 previous_end: None,
@@ -204,7 +209,7 @@ impl Cache {
     }
 
     /// Puts a location in and gives the one that is held then: the given one, or for the same region a newer one (L8).
-    pub fn insert(&mut self, order: KeyOrder, location: Location) -> Arc<Location> {
+    pub(crate) fn insert(&mut self, order: KeyOrder, location: Location) -> Arc<Location> {
         let name = location.region.table.clone();
         let start = StartKey(order, location.region.start_key.clone());
         self.evict_overlapping(order, &location.region);
@@ -242,7 +247,7 @@ impl Cache {
     }
 
     /// Takes what a `RegionMovedException` said about a cached location; gives the new one if it counts (L8, L20).
-    pub fn moved(&mut self, from: &Location, to: &MovedTo) -> Option<Arc<Location>> {
+    pub(crate) fn moved(&mut self, from: &Location, to: &MovedTo) -> Option<Arc<Location>> {
         let table = self.tables.get_mut(&from.region.table)?;
         let start = StartKey(table.order, from.region.start_key.clone());
         let entry = table.regions.get_mut(&start)?;
@@ -263,7 +268,7 @@ impl Cache {
     }
 
     /// Forgets one replica's location, if it is still the one that was found wrong: what somebody else has learnt since stays.
-    pub fn clear_location(&mut self, wrong: &Location) {
+    pub(crate) fn clear_location(&mut self, wrong: &Location) {
         let Some(table) = self.tables.get_mut(&wrong.region.table) else {
             return;
         };
@@ -285,7 +290,7 @@ impl Cache {
     }
 
     /// Forgets one replica of the region that holds a row, whatever it is (L12); every replica with `None`.
-    pub fn clear_row(&mut self, name: &TableName, row: &Bytes, replica: Option<u32>) {
+    pub(crate) fn clear_row(&mut self, name: &TableName, row: &Bytes, replica: Option<u32>) {
         let Some(table) = self.tables.get_mut(name) else {
             return;
         };
@@ -309,7 +314,7 @@ impl Cache {
     }
 
     /// Forgets a region with all its replicas.
-    pub fn clear_region(&mut self, region: &RegionInfo) {
+    pub(crate) fn clear_region(&mut self, region: &RegionInfo) {
         let Some(table) = self.tables.get(&region.table) else {
             return;
         };
@@ -321,7 +326,7 @@ impl Cache {
     }
 
     /// Forgets everything on one start of a server; another start on the same port stays. Gives the number of locations.
-    pub fn clear_server(&mut self, server: &ServerName) -> usize {
+    pub(crate) fn clear_server(&mut self, server: &ServerName) -> usize {
         let mut empty = Vec::new();
         let mut cleared = 0;
         for (name, table) in &mut self.tables {
@@ -341,7 +346,7 @@ impl Cache {
     }
 
     /// Forgets a table.
-    pub fn clear_table(&mut self, name: &TableName) {
+    pub(crate) fn clear_table(&mut self, name: &TableName) {
         if let Some(table) = self.tables.remove(name) {
             for entry in table.regions.values() {
                 self.by_age.remove(&entry.age);
@@ -350,7 +355,7 @@ impl Cache {
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.tables.clear();
         self.by_age.clear();
     }

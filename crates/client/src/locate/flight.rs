@@ -13,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 
 /// The queues, by key. A key without callers has none.
 #[derive(Debug)]
-pub struct Flights<K: Ord + Clone> {
+pub(crate) struct Flights<K: Ord + Clone> {
     by_key: Mutex<BTreeMap<K, Arc<Flight>>>,
 }
 
@@ -63,7 +63,7 @@ impl<K: Ord + Clone> Drop for Place<'_, K> {
 }
 
 /// The right to look up. Dropping it, done or cancelled, gives the turn to the next.
-pub struct Turn<'a, K: Ord + Clone> {
+pub(crate) struct Turn<'a, K: Ord + Clone> {
     // Dropped first: the turn is given up before the place.
     _turn: OwnedMutexGuard<()>,
     place: Place<'a, K>,
@@ -71,7 +71,7 @@ pub struct Turn<'a, K: Ord + Clone> {
 
 impl<K: Ord + Clone> Turn<'_, K> {
     /// Ends the turn and hands a failure to everybody who waits now.
-    pub fn fail_all(self, error: Error) {
+    pub(crate) fn fail_all(self, error: Error) {
         let mut failures = self.place.flight.failures();
         failures.count += 1;
         failures.last = Some(error);
@@ -89,7 +89,7 @@ impl<K: Ord + Clone> Flights<K> {
     ///
     /// # Errors
     /// What a leader handed to all who waited.
-    pub async fn turn(&self, key: &K) -> Result<Turn<'_, K>, Error> {
+    pub(crate) async fn turn(&self, key: &K) -> Result<Turn<'_, K>, Error> {
         let flight = Arc::clone(self.lock().entry(key.clone()).or_default());
         let seen = flight.failures().count;
         let place = Place {

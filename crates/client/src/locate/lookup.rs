@@ -30,7 +30,7 @@ pub enum Position {
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// Table.
     pub table: &'a TableName,
     /// Order of its row keys.
@@ -70,7 +70,7 @@ impl Wanted<'_> {
 
 /// How the tier above is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reading {
+pub(crate) enum Reading {
     /// Closest at or before, then backwards.
     Reversed,
     /// Forward from the region that starts at this key.
@@ -82,7 +82,7 @@ pub enum Reading {
 /// One scan has to find the row and to bring neighbours (L10, L11). Backwards finds any row. Forwards brings what an ascending
 /// reader needs next, but finds the row only if the start key of its region, or of one just before it, is known: at the
 /// table's beginning, right at the end of a cached region, and behind everything that is cached.
-pub fn plan(wanted: &Wanted<'_>, gap: &Gap, prefetch: bool) -> Reading {
+pub(crate) fn plan(wanted: &Wanted<'_>, gap: &Gap, prefetch: bool) -> Reading {
     if wanted.position == Position::Before || !prefetch {
         return Reading::Reversed;
     }
@@ -98,7 +98,7 @@ pub fn plan(wanted: &Wanted<'_>, gap: &Gap, prefetch: bool) -> Reading {
 }
 
 /// Key in the tier above where the search begins: closest at or before it is the region's entry.
-pub fn directory_key(wanted: &Wanted<'_>) -> Bytes {
+pub(crate) fn directory_key(wanted: &Wanted<'_>) -> Bytes {
     let row = searchable(wanted.table, wanted.row);
     match wanted.position {
         Position::Holding => meta::lookup_start(wanted.table, row),
@@ -116,7 +116,7 @@ fn searchable<'a>(table: &TableName, row: &'a [u8]) -> &'a [u8] {
 }
 
 /// Reads backwards from where the row's region stands.
-pub fn reversed_scan(wanted: &Wanted<'_>) -> Scan {
+pub(crate) fn reversed_scan(wanted: &Wanted<'_>) -> Scan {
     Scan {
         start_row: directory_key(wanted),
         stop_row: meta::first_of_table(wanted.table),
@@ -127,7 +127,7 @@ pub fn reversed_scan(wanted: &Wanted<'_>) -> Scan {
 }
 
 /// Reads forward from the region that starts at this key.
-pub fn forward_scan(table: &TableName, start_key: &[u8]) -> Scan {
+pub(crate) fn forward_scan(table: &TableName, start_key: &[u8]) -> Scan {
     let start_row = if start_key.is_empty() {
         meta::first_of_table(table)
     } else {
@@ -153,7 +153,7 @@ fn info_scan() -> Scan {
 
 /// A row of the tier above.
 #[derive(Debug, Clone)]
-pub struct DirectoryRow {
+pub(crate) struct DirectoryRow {
     /// Row key.
     pub key: Bytes,
     /// The default replica's entry; `None` if the row has no `regioninfo`, an error if that is unreadable.
@@ -164,7 +164,7 @@ pub struct DirectoryRow {
 
 impl DirectoryRow {
     /// Reads the cells of one row (hbase-protocol.md 6.3).
-    pub fn from_cells(cells: &[Cell]) -> Self {
+    pub(crate) fn from_cells(cells: &[Cell]) -> Self {
         Self {
             key: cells
                 .first()
@@ -177,7 +177,9 @@ impl DirectoryRow {
 
 /// Replicas above 0: columns `server_0001`, `serverstartcode_0001`, `seqnumDuringOpen_0001`, the number in 4 upper-case hex digits.
 fn replicas(cells: &[Cell]) -> BTreeMap<u32, (Option<ServerName>, u64)> {
-    let mut parts: BTreeMap<u32, (Option<(String, u16)>, Option<u64>, u64)> = BTreeMap::new();
+    /// Host and port, start code, open sequence number.
+    type Parts = (Option<(String, u16)>, Option<u64>, u64);
+    let mut parts: BTreeMap<u32, Parts> = BTreeMap::new();
     for cell in cells {
         let Some((column, digits)) = split_replica(&cell.qualifier) else {
             continue;
@@ -226,7 +228,7 @@ fn number(value: &[u8]) -> Option<u64> {
 
 /// The checks of requirements.md L16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
+pub(crate) enum Check {
     /// No row at all.
     NoRow,
     /// A region of another table.
@@ -247,7 +249,7 @@ pub enum Check {
 
 /// Why there is no location, and what the next try must do differently.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Miss {
+pub(crate) struct Miss {
     /// Which check.
     pub check: Check,
     /// For the caller.
@@ -256,7 +258,7 @@ pub struct Miss {
 
 impl Miss {
     /// Whether the tier above may be wrong itself and must be located anew (L16, last column).
-    pub fn relocates_above(&self) -> bool {
+    pub(crate) fn relocates_above(&self) -> bool {
         matches!(
             self.check,
             Check::Hole | Check::Unreadable | Check::DeadServer
@@ -264,12 +266,12 @@ impl Miss {
     }
 
     /// Whether it is the answer for every row of the table, and so for everybody who waited.
-    pub fn is_table_wide(&self) -> bool {
+    pub(crate) fn is_table_wide(&self) -> bool {
         matches!(self.check, Check::NoRow | Check::OtherTable)
     }
 
     /// Whether a disabled table looks like this.
-    pub fn may_be_disabled(&self) -> bool {
+    pub(crate) fn may_be_disabled(&self) -> bool {
         self.check == Check::Offline
     }
 }
@@ -306,7 +308,7 @@ fn served(entry: &MetaEntry) -> Served {
 ///
 /// # Errors
 /// The first check that fails (L16).
-pub fn judge(
+pub(crate) fn judge(
     wanted: &Wanted<'_>,
     rows: &[DirectoryRow],
     is_dead: impl Fn(&ServerName) -> bool,
@@ -408,7 +410,7 @@ fn location(row: &DirectoryRow, entry: &MetaEntry, replica: u32) -> Option<Locat
 }
 
 /// Everything in the rows that can be cached: served regions of the table, on servers not known to be dead.
-pub fn usable(
+pub(crate) fn usable(
     table: &TableName,
     rows: &[DirectoryRow],
     is_dead: impl Fn(&ServerName) -> bool,
