@@ -1,4 +1,4 @@
-//! The embedded server: sockets and tasks around [`Tree`].
+//! The embedded server: sockets and tasks around [`crate::Tree`].
 //!
 //! 1. One task accepts; the peer's address is checked against the limits by the owner.
 //! 2. One task per connection reads frames and writes what its outbox holds.
@@ -6,7 +6,7 @@
 //!    to the write that caused them, and before any later read that shows it.
 //!
 //! The owner never waits for a connection: it appends to outboxes, which are bounded, and closes those that do not drain. It
-//! must not know what the znodes mean. Nothing is kept on disk: see [`Tree`].
+//! must not know what the znodes mean. Nothing is kept on disk: see [`crate::Tree`].
 
 mod connection;
 mod outbox;
