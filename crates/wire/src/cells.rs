@@ -11,7 +11,8 @@ pub use compress::{COMPRESSION_BLOCK, Compressor};
 /// family length, timestamp, type.
 const CELL_OVERHEAD: usize = 4 + KEY_VALUE_OVERHEAD;
 const KEY_VALUE_OVERHEAD: usize = 4 + 4 + KEY_OVERHEAD;
-const KEY_OVERHEAD: usize = 2 + 1 + 8 + 1;
+const KEY_OVERHEAD: usize = 2 + 1 + STAMP_AND_TYPE;
+const STAMP_AND_TYPE: usize = 8 + 1;
 
 /// Bytes of the smallest cell a block can hold: what bounds how many cells some bytes can be.
 pub const CELL_MIN: usize = CELL_OVERHEAD + 1;
@@ -142,27 +143,29 @@ impl CellReader {
     /// [`Code::Corrupt`](cadastre_types::Code::Corrupt) if there are fewer.
     pub fn skip_cells(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {
-            match self.take_raw() {
-                Some(raw) => raw?,
+            match self.peek() {
+                Some(at) => self.rest.advance(at?.end),
                 None => return Err(Error::corrupt("fewer cells in the block than announced")),
-            };
+            }
         }
         Ok(())
     }
 
-    /// The bytes of the next cell without their length.
-    fn take_raw(&mut self) -> Option<Result<Bytes>> {
+    /// Where the next cell begins and ends, behind its length.
+    fn peek(&self) -> Option<Result<std::ops::Range<usize>>> {
         if self.rest.is_empty() {
             return None;
         }
-        let raw = self.rest.try_get_u32().ok().and_then(|len| {
-            let len = usize::try_from(len).ok()?;
-            (len <= self.rest.len()).then(|| self.rest.split_to(len))
-        });
-        Some(raw.ok_or_else(|| {
-            self.rest = Bytes::new();
-            Error::corrupt("a cell is longer than its block")
-        }))
+        let end = self
+            .rest
+            .first_chunk::<4>()
+            .and_then(|len| usize::try_from(u32::from_be_bytes(*len)).ok())
+            .and_then(|len| len.checked_add(4))
+            .filter(|end| *end <= self.rest.len());
+        Some(match end {
+            Some(end) => Ok(4..end),
+            None => Err(Error::corrupt("a cell is longer than its block")),
+        })
     }
 }
 
@@ -170,7 +173,13 @@ impl Iterator for CellReader {
     type Item = Result<Cell>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let read = self.take_raw()?.and_then(|raw| key_value(raw, self.codec));
+        let read = self.peek()?.and_then(|at| {
+            let end = at.end;
+            let parts = Parts::read(&self.rest[at], self.codec)?;
+            let cell = parts.of(&self.rest);
+            self.rest.advance(end);
+            Ok(cell)
+        });
         if read.is_err() {
             self.rest = Bytes::new();
         }
@@ -178,69 +187,95 @@ impl Iterator for CellReader {
     }
 }
 
-/// Reads one KeyValue that fills its bytes.
-fn key_value(mut raw: Bytes, codec: Codec) -> Result<Cell> {
-    let damaged = |what: &str| Error::corrupt(format!("damaged cell: {what}"));
-    if raw.len() < KEY_VALUE_OVERHEAD {
-        return Err(damaged("shorter than its fixed parts"));
-    }
-    let key_len = raw.get_u32() as usize;
-    let value_len = raw.get_u32() as usize;
-    if key_len
-        .checked_add(value_len)
-        .is_none_or(|len| len > raw.len())
-    {
-        return Err(damaged("key and value are longer than the cell"));
-    }
-    let mut key = raw.split_to(key_len);
-    let value = raw.split_to(value_len);
-    let tags = tags(raw, codec)?;
-    if key.len() < KEY_OVERHEAD {
-        return Err(damaged("key shorter than its fixed parts"));
-    }
-    let row_len = usize::from(key.get_u16());
-    if row_len == 0 || row_len > limits::ROW_MAX {
-        return Err(damaged("row length"));
-    }
-    // What must still follow the row: family length, timestamp, type.
-    if key.len() < row_len + KEY_OVERHEAD - 2 {
-        return Err(damaged("row longer than the key"));
-    }
-    let row = key.split_to(row_len);
-    let family_len = usize::from(key.get_u8());
-    if family_len > limits::FAMILY_MAX || key.len() < family_len + 8 + 1 {
-        return Err(damaged("family length"));
-    }
-    let family = key.split_to(family_len);
-    let qualifier = key.split_to(key.len() - 8 - 1);
-    let timestamp = key.get_i64();
-    let code = key.get_u8();
-    let cell_type =
-        CellType::from_code(code).ok_or_else(|| damaged(&format!("type {code} is never sent")))?;
-    Ok(Cell {
-        row,
-        family,
-        qualifier,
-        timestamp,
-        cell_type,
-        value,
-        tags,
-        sequence_id: 0,
-    })
+/// A cell whose parts still lie in the block.
+struct Parts<'a> {
+    row: &'a [u8],
+    family: &'a [u8],
+    qualifier: &'a [u8],
+    timestamp: i64,
+    cell_type: CellType,
+    value: &'a [u8],
+    tags: &'a [u8],
 }
 
-fn tags(mut rest: Bytes, codec: Codec) -> Result<Bytes> {
+impl<'a> Parts<'a> {
+    /// Reads one KeyValue that fills its bytes.
+    fn read(mut raw: &'a [u8], codec: Codec) -> Result<Self> {
+        if raw.len() < KEY_VALUE_OVERHEAD {
+            return Err(damaged("shorter than its fixed parts"));
+        }
+        let key_len = raw.get_u32() as usize;
+        let value_len = raw.get_u32() as usize;
+        let key = raw.split_off(..key_len);
+        let value = raw.split_off(..value_len);
+        let (Some(mut key), Some(value)) = (key, value) else {
+            return Err(damaged("key and value are longer than the cell"));
+        };
+        let tags = tags(raw, codec)?;
+        if key.len() < KEY_OVERHEAD {
+            return Err(damaged("key shorter than its fixed parts"));
+        }
+        let row_len = usize::from(key.get_u16());
+        if row_len == 0 || row_len > limits::ROW_MAX {
+            return Err(damaged("row length"));
+        }
+        // What must still follow the row: family length, timestamp, type.
+        if key.len() < row_len + KEY_OVERHEAD - 2 {
+            return Err(damaged("row longer than the key"));
+        }
+        let (row, mut key) = key.split_at(row_len);
+        let family_len = usize::from(key.get_u8());
+        if family_len > limits::FAMILY_MAX || key.len() < family_len + STAMP_AND_TYPE {
+            return Err(damaged("family length"));
+        }
+        let (family, key) = key.split_at(family_len);
+        let (qualifier, mut key) = key.split_at(key.len() - STAMP_AND_TYPE);
+        let timestamp = key.get_i64();
+        let code = key.get_u8();
+        let cell_type = CellType::from_code(code)
+            .ok_or_else(|| damaged(&format!("type {code} is never sent")))?;
+        Ok(Self {
+            row,
+            family,
+            qualifier,
+            timestamp,
+            cell_type,
+            value,
+            tags,
+        })
+    }
+
+    /// The cell, its parts as slices of the block that they lie in.
+    fn of(&self, block: &Bytes) -> Cell {
+        Cell {
+            row: block.slice_ref(self.row),
+            family: block.slice_ref(self.family),
+            qualifier: block.slice_ref(self.qualifier),
+            timestamp: self.timestamp,
+            cell_type: self.cell_type,
+            value: block.slice_ref(self.value),
+            tags: block.slice_ref(self.tags),
+            sequence_id: 0,
+        }
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::corrupt(format!("damaged cell: {what}"))
+}
+
+fn tags(mut rest: &[u8], codec: Codec) -> Result<&[u8]> {
     if rest.is_empty() {
         return Ok(rest);
     }
     if codec == Codec::KeyValueWithTags
         && rest.len() >= 2
         && usize::from(rest.get_u16()) == rest.len()
-        && tags_are_whole(&rest)
+        && tags_are_whole(rest)
     {
         return Ok(rest);
     }
-    Err(Error::corrupt("damaged cell: tags"))
+    Err(damaged("tags"))
 }
 
 /// Whether these bytes are a row of whole tags: 2-byte length of type and payload, type, payload (3.5).

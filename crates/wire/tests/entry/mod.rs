@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     /// Name, also of its fuzz target.
     pub(crate) name: &'static str,
     /// Runs it.
-    pub(crate) run: fn(&[u8]),
+    run: fn(&[u8]),
     /// Bytes it may hold for each byte of input. Generous where a message has many kinds of elements, since two bytes of input
     /// can be a struct; `message::bound` cuts that off for long messages.
     pub(crate) bytes_per_byte: u64,
@@ -47,6 +47,12 @@ const fn entry(name: &'static str, run: fn(&[u8]), bytes_per_byte: u64) -> Entry
         run,
         bytes_per_byte,
     }
+}
+
+/// Runs the decoder of this name.
+pub(crate) fn run(name: &str, data: &[u8]) {
+    let entry = ALL.iter().find(|entry| entry.name == name);
+    (entry.expect("a target is named after its decoder").run)(data);
 }
 
 /// Decompression is allowed this much by its caller.
