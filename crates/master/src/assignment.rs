@@ -16,6 +16,19 @@ pub struct Wanted {
     pub info: RegionInfo,
     /// Where it was: a server of the same host and port, started anew, is preferred (its caches and log are there).
     pub last: Option<ServerName>,
+    /// A server that has just refused it: taken only if there is no other.
+    pub avoid: Option<ServerName>,
+}
+
+impl Wanted {
+    /// A region that was nowhere yet.
+    pub fn new(info: RegionInfo) -> Self {
+        Self {
+            info,
+            last: None,
+            avoid: None,
+        }
+    }
 }
 
 /// How many regions each server has, in all and by table.
@@ -70,11 +83,13 @@ pub fn place(wanted: &[Wanted], mut loads: Loads) -> Vec<(RegionInfo, ServerName
             servers
                 .iter()
                 .find(|server| server.host == last.host && server.port == last.port)
+                .filter(|server| region.avoid.as_ref() != Some(server))
         });
         let best = again.or_else(|| {
-            servers
-                .iter()
-                .min_by_key(|server| (loads.weight(&region.info.table, server), *server))
+            servers.iter().min_by_key(|server| {
+                let avoided = region.avoid.as_ref() == Some(server);
+                (avoided, loads.weight(&region.info.table, server), *server)
+            })
         });
         let Some(server) = best.cloned() else { break };
         loads.add(&region.info.table, &server);
@@ -113,11 +128,33 @@ pub fn homeless(
                         .placement
                         .as_ref()
                         .map(|placement| placement.server.clone()),
+                    avoid: None,
                 });
             }
         }
     }
     wanted
+}
+
+/// Regions that a server holds and should not: of no table, or open somewhere else, or closed. `busy` tables are a
+/// procedure's affair, and `hbase:meta` the driver's.
+pub fn strays(
+    catalog: &Catalog,
+    online: &BTreeMap<ServerName, Vec<RegionInfo>>,
+    busy: &BTreeSet<TableName>,
+) -> Vec<(ServerName, RegionInfo)> {
+    let mut strays = Vec::new();
+    for (server, regions) in online {
+        for info in regions {
+            let belongs = catalog
+                .region(&info.encoded_name())
+                .is_some_and(|region| region.open_on() == Some(server));
+            if !belongs && !info.is_meta() && !busy.contains(&info.table) {
+                strays.push((server.clone(), info.clone()));
+            }
+        }
+    }
+    strays
 }
 
 #[cfg(test)]
@@ -146,7 +183,7 @@ mod tests {
         regions_of(&table(name), keys, 1)
             .unwrap()
             .into_iter()
-            .map(|info| Wanted { info, last: None })
+            .map(Wanted::new)
             .collect()
     }
 
@@ -177,6 +214,14 @@ mod tests {
         }
         let placed = place(&regions, Loads::of(&Catalog::new(), &servers));
         assert!(placed.iter().all(|(_, on)| *on == server(2, 9)));
+        for region in &mut regions {
+            region.avoid = Some(server(2, 9));
+        }
+        let placed = place(&regions, Loads::of(&Catalog::new(), &servers));
+        assert!(placed.iter().all(|(_, on)| *on == server(1, 9)));
+        let only = live(&[server(2, 9)]);
+        let placed = place(&regions, Loads::of(&Catalog::new(), &only));
+        assert_eq!(placed.len(), 4, "a server that refused is better than none");
     }
 
     fn open_everywhere(catalog: &mut Catalog, name: &str, on: &ServerName, state: TableState) {
@@ -209,6 +254,20 @@ mod tests {
                 .collect()
         };
         assert_eq!(names(&BTreeMap::new()), ["dead"; 3]);
+        let held = |names: &[&str]| -> Vec<RegionInfo> {
+            names
+                .iter()
+                .map(|name| wanted(name, 3).remove(0).info)
+                .collect()
+        };
+        let mut held_by_2 = held(&["dead", "alive", "off", "busy", "gone"]);
+        held_by_2.push(RegionInfo::meta());
+        let online = BTreeMap::from([(server(2, 1), held_by_2)]);
+        let stray: Vec<String> = strays(&catalog, &online, &busy)
+            .iter()
+            .map(|(_, info)| info.table.to_string())
+            .collect();
+        assert_eq!(stray, ["dead", "off", "gone"]);
         let forgetful = BTreeMap::from([(server(2, 1), BTreeSet::new())]);
         assert_eq!(
             names(&forgetful),

@@ -1,0 +1,379 @@
+//! The active master's state and how clients' wishes become procedures.
+//!
+//! 1. [`Active::submit`] waits for the lock of the table or namespace, so that what is checked stays true.
+//! 2. The caller's `plan` checks the wish against the [`Catalog`] and fixes every id; what cannot be is refused at once.
+//! 3. The intent is written, the procedure runs in a task of its own (`executor`), the caller gets its id.
+//!
+//! State lies behind one mutex that is never held over an await. It changes only after what it shows is durable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use cadastre_types::{Code, EncodedName, Error, RegionInfo, Result, ServerName};
+use tokio::sync::watch;
+
+use crate::catalog::{Catalog, Change, MetaChange};
+use crate::journal::{self, Counters, Finished, Loaded, Write};
+use crate::locks::{Held, Locks};
+use crate::procedure::{Lock, Nonce, Operation, Procedure, ProcedureId, Ticket};
+use crate::world::World;
+
+/// How long an ended procedure is remembered, ms: as long as its nonce may be repeated
+/// ([`limits::NONCE_LIFE_MS`](cadastre_types::limits::NONCE_LIFE_MS)); clients ask for results within seconds.
+const FINISHED_LIFE_MS: u64 = cadastre_types::limits::NONCE_LIFE_MS;
+
+/// Most ended procedures remembered (INV-9): about 300 bytes each. The oldest go first.
+const FINISHED_MAX: usize = 10_000;
+
+/// Most procedures under way (INV-9): each may hold a list of regions.
+const RUNNING_MAX: usize = 1_000;
+
+/// Most ended procedures forgotten with one write.
+const FORGET_AT_ONCE: usize = 100;
+
+/// A procedure under way.
+pub(crate) struct Running {
+    pub(crate) ticket: Ticket,
+    pub(crate) operation: Arc<Operation>,
+    pub(crate) step: &'static str,
+    /// Turns true at its end.
+    done: watch::Sender<bool>,
+}
+
+/// What the mutex guards.
+pub(crate) struct State {
+    pub(crate) catalog: Catalog,
+    pub(crate) running: BTreeMap<ProcedureId, Running>,
+    pub(crate) finished: BTreeMap<ProcedureId, Finished>,
+    by_nonce: BTreeMap<Nonce, ProcedureId>,
+    counters: Counters,
+    pub(crate) switches: BTreeMap<String, bool>,
+    /// Servers that have died while this master is active, with when (ms since 1970).
+    pub(crate) dead: BTreeMap<ServerName, u64>,
+    /// Regions being opened or closed, with since when (ms since 1970).
+    pub(crate) in_transition: BTreeMap<EncodedName, (RegionInfo, u64)>,
+    /// Regions whose data is being deleted.
+    pub(crate) collecting: BTreeSet<EncodedName>,
+}
+
+/// An active master. Clones are the same master.
+pub struct Active<W: World> {
+    inner: Arc<Inner<W>>,
+}
+
+impl<W: World> Clone for Active<W> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+struct Inner<W> {
+    world: W,
+    state: Mutex<State>,
+    locks: Locks,
+}
+
+/// What a caller learns of a procedure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Unknown, or forgotten.
+    NotFound,
+    /// Still under way.
+    Running(Ticket),
+    /// Ended.
+    Finished(Finished),
+}
+
+impl<W: World> Active<W> {
+    /// From what was read. Procedures that had not ended hold their locks when this returns, and run once
+    /// [`Self::resume`] is called with what this gives.
+    ///
+    /// # Errors
+    /// If two procedures of the journal need one lock, which cannot be.
+    pub(crate) fn new(world: W, loaded: Loaded) -> Result<(Self, Resumed)> {
+        let mut catalog = Catalog::new();
+        for change in &loaded.changes {
+            catalog.apply(change);
+        }
+        let mut by_nonce = BTreeMap::new();
+        let mut remember = |ticket: &Ticket| {
+            if ticket.nonce.is_set() {
+                by_nonce.insert(ticket.nonce, ticket.id);
+            }
+        };
+        loaded
+            .running
+            .iter()
+            .for_each(|(ticket, _)| remember(ticket));
+        loaded.finished.iter().for_each(|f| remember(&f.ticket));
+        let finished = loaded.finished.into_iter().map(|f| (f.ticket.id, f));
+        let active = Self {
+            inner: Arc::new(Inner {
+                world,
+                locks: Locks::default(),
+                state: Mutex::new(State {
+                    catalog,
+                    running: BTreeMap::new(),
+                    finished: finished.collect(),
+                    by_nonce,
+                    counters: loaded.counters,
+                    switches: loaded.switches,
+                    dead: BTreeMap::new(),
+                    in_transition: BTreeMap::new(),
+                    collecting: BTreeSet::new(),
+                }),
+            }),
+        };
+        let mut resumed = Vec::new();
+        for (ticket, operation) in loaded.running {
+            let held = active
+                .inner
+                .locks
+                .try_now(&operation.lock())
+                .ok_or_else(|| {
+                    Error::corrupt(format!(
+                        "procedure {} and another one need the same lock",
+                        ticket.id
+                    ))
+                })?;
+            let procedure = active.enter(ticket, operation);
+            resumed.push((procedure, held));
+        }
+        Ok((active, Resumed(resumed)))
+    }
+
+    /// Goes on with the procedures of an earlier master.
+    pub(crate) fn resume(&self, resumed: Resumed) {
+        for (procedure, held) in resumed.0 {
+            tracing::info!(
+                procedure = procedure.ticket.id,
+                class = procedure.operation.class_name(),
+                "goes on"
+            );
+            self.run(procedure, held);
+        }
+    }
+
+    pub(crate) fn world(&self) -> &W {
+        &self.inner.world
+    }
+
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.inner.locks
+    }
+
+    /// The state. Never keep it over an await.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().expect("no holder panics")
+    }
+
+    /// Looks at the catalog.
+    pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
+        look(&self.state().catalog)
+    }
+
+    /// Begins what `plan` makes of the catalog, under the lock. `plan` gets a fresh region id. A repeated nonce gives the
+    /// procedure of the first call.
+    ///
+    /// # Errors
+    /// What `plan` says; [`Code::CallQueueTooBig`] if too much is under way.
+    pub(crate) async fn submit(
+        &self,
+        lock: Lock,
+        nonce: Nonce,
+        owner: &str,
+        plan: impl FnOnce(&Catalog, u64) -> Result<Operation> + Send,
+    ) -> Result<ProcedureId> {
+        if let Some(id) = self.known(nonce) {
+            return Ok(id);
+        }
+        let held = self.inner.locks.take(&lock).await?;
+        // The first call may have had the lock until now.
+        if let Some(id) = self.known(nonce) {
+            return Ok(id);
+        }
+        let now = self.world().wall_ms();
+        let (ticket, operation, batch) = {
+            let mut state = self.state();
+            if state.running.len() >= RUNNING_MAX {
+                return Err(Error::new(
+                    Code::CallQueueTooBig,
+                    format!("{RUNNING_MAX} procedures are under way; try again later"),
+                ));
+            }
+            let region_id = now.max(state.counters.last_region + 1);
+            let operation = plan(&state.catalog, region_id)?;
+            assert_eq!(operation.lock(), lock, "the lock is the operation's");
+            let ticket = Ticket {
+                id: state.counters.next_procedure,
+                submitted_ms: now,
+                owner: owner.to_owned(),
+                nonce,
+            };
+            state.counters = Counters {
+                next_procedure: ticket.id + 1,
+                last_region: region_id,
+            };
+            let mut batch = vec![journal::counters(state.counters)];
+            if !operation.is_single_write() {
+                batch.push(journal::intent(&ticket, &operation));
+            }
+            batch.extend(operation.begin().iter().map(journal::change));
+            (ticket, operation, batch)
+        };
+        let id = ticket.id;
+        // In a task: a client that hangs up must not leave the intent written and nobody at work on it.
+        let active = self.clone();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.world().spawn("submit", async move {
+            if !operation.is_single_write() {
+                active.write(batch).await;
+            }
+            for change in operation.begin() {
+                active.state().catalog.apply(&change);
+            }
+            let procedure = active.enter(ticket, operation);
+            // The caller may be gone.
+            let _ = tell.send(());
+            active.execute(procedure, held).await;
+        });
+        told.await
+            .map_err(|_| Error::new(Code::MasterStopped, "the master is stopping"))?;
+        Ok(id)
+    }
+
+    fn known(&self, nonce: Nonce) -> Option<ProcedureId> {
+        nonce
+            .is_set()
+            .then(|| self.state().by_nonce.get(&nonce).copied())?
+    }
+
+    fn enter(&self, ticket: Ticket, operation: Operation) -> Procedure {
+        let procedure = Procedure::new(ticket.clone(), operation);
+        let mut state = self.state();
+        if ticket.nonce.is_set() {
+            state.by_nonce.insert(ticket.nonce, ticket.id);
+        }
+        let running = Running {
+            operation: Arc::new(procedure.operation.clone()),
+            step: procedure.step_name(),
+            done: watch::Sender::new(false),
+            ticket: ticket.clone(),
+        };
+        state.running.insert(ticket.id, running);
+        procedure
+    }
+
+    fn run(&self, procedure: Procedure, held: Held) {
+        let active = self.clone();
+        self.world().spawn("procedure", async move {
+            active.execute(procedure, held).await;
+        });
+    }
+
+    /// Writes to the master's store. A store that refuses is the end of this master: what it believes and what is durable
+    /// could differ from then on.
+    pub(crate) async fn write(&self, batch: Vec<Write>) {
+        if let Err(error) = self.world().journal(batch).await {
+            self.world().fatal(&error.context("the master's store"));
+        }
+    }
+
+    /// Takes over what is durable in `hbase:meta`.
+    pub(crate) fn apply_meta(&self, changes: &[MetaChange]) {
+        let mut state = self.state();
+        for change in changes {
+            state.catalog.apply_meta(change);
+        }
+    }
+
+    /// Writes the end of a procedure, tells those who wait, and forgets old ones.
+    pub(crate) async fn finish(
+        &self,
+        procedure: &Procedure,
+        changes: Vec<Change>,
+        failure: Option<Error>,
+    ) {
+        let now = self.world().wall_ms();
+        let finished = Finished {
+            ticket: procedure.ticket.clone(),
+            class_name: procedure.operation.class_name(),
+            finished_ms: now,
+            failure,
+        };
+        let (old, counters) = {
+            let state = self.state();
+            (too_old(&state.finished, now), state.counters)
+        };
+        let mut batch = vec![journal::outcome(&finished), journal::counters(counters)];
+        batch.extend(changes.iter().map(journal::change));
+        batch.extend(old.iter().copied().map(journal::forget));
+        self.write(batch).await;
+        let mut state = self.state();
+        for change in &changes {
+            state.catalog.apply(change);
+        }
+        for id in old {
+            if let Some(finished) = state.finished.remove(&id) {
+                state.by_nonce.remove(&finished.ticket.nonce);
+            }
+        }
+        let id = finished.ticket.id;
+        state.finished.insert(id, finished);
+        if let Some(running) = state.running.remove(&id) {
+            running.done.send_replace(true);
+        }
+    }
+
+    /// What has become of a procedure. Waits for its end, but not longer than `patience`.
+    pub(crate) async fn result(&self, id: ProcedureId, patience: std::time::Duration) -> Answer {
+        let done = self.state().running.get(&id).map(|r| r.done.subscribe());
+        if let Some(mut done) = done {
+            tokio::select! {
+                biased;
+                // A dropped sender is an end, too.
+                _ = done.wait_for(|done| *done) => {}
+                () = self.world().sleep(patience) => {}
+            }
+        }
+        let state = self.state();
+        if let Some(finished) = state.finished.get(&id) {
+            return Answer::Finished(finished.clone());
+        }
+        match state.running.get(&id) {
+            Some(running) => Answer::Running(running.ticket.clone()),
+            None => Answer::NotFound,
+        }
+    }
+
+    /// Sets a switch durably and gives its value before.
+    pub(crate) async fn set_switch(&self, name: &str, default: bool, on: bool) -> bool {
+        self.write(vec![journal::switch(name, on)]).await;
+        let before = self.state().switches.insert(name.to_owned(), on);
+        before.unwrap_or(default)
+    }
+
+    /// A switch.
+    pub(crate) fn switch(&self, name: &str, default: bool) -> bool {
+        self.state().switches.get(name).copied().unwrap_or(default)
+    }
+}
+
+/// Procedures to go on with, their locks held.
+pub(crate) struct Resumed(Vec<(Procedure, Held)>);
+
+/// Ended procedures that may be forgotten now; a few at a time, so that no write grows large.
+fn too_old(finished: &BTreeMap<ProcedureId, Finished>, now_ms: u64) -> Vec<ProcedureId> {
+    let over = finished.len().saturating_sub(FINISHED_MAX);
+    finished
+        .values()
+        .enumerate()
+        .filter(|(index, f)| {
+            *index < over || f.finished_ms.saturating_add(FINISHED_LIFE_MS) < now_ms
+        })
+        .take(FORGET_AT_ONCE)
+        .map(|(_, f)| f.ticket.id)
+        .collect()
+}

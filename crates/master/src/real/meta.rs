@@ -1,0 +1,238 @@
+//! `hbase:meta` over RPC: batches in, rows out. The region is asked for directly where the master itself has opened it; clients
+//! look it up, the master knows.
+//!
+//! A batch is one region's part of one `Multi` of puts and deletes, which a region server writes as one batch. Made a second
+//! time it changes nothing but timestamps, so a batch whose outcome is unknown is simply made again.
+
+use bytes::Bytes;
+use cadastre_env::Env;
+use cadastre_types::{
+    Cell, Code, Durability, Error, LATEST_TIMESTAMP, Mutation, MutationKind, RegionInfo, Result,
+    Scan, ServerName, TimeRange,
+};
+use cadastre_wire::cells::{CellReader, Codec};
+use cadastre_wire::meta::{self, MetaEntry};
+use cadastre_wire::{Service, convert, exception, pb};
+
+use super::{ORDER_TIMEOUT, RealWorld};
+use crate::catalog::{MetaChange, Placement, RegionEntry, RegionState};
+use crate::world::{MetaRow, World};
+
+/// Rows of one answer when all of `hbase:meta` is read: some hundred bytes each.
+const ROWS_AT_ONCE: u32 = 5_000;
+
+const STATE_OPEN: &str = "OPEN";
+const STATE_CLOSED: &str = "CLOSED";
+const STATE_SPLIT: &str = "SPLIT";
+
+/// The mutation of one row that a change is.
+fn mutation(change: &MetaChange) -> Mutation {
+    match change {
+        MetaChange::Opened(info, placement) => put(
+            meta::region_row(info),
+            MetaEntry {
+                info: info.clone(),
+                server: Some(placement.server.clone()),
+                open_seq: placement.open_sequence_number,
+                state: STATE_OPEN.to_owned(),
+                split_daughters: None,
+            }
+            .to_cells(),
+        ),
+        MetaChange::Closed(info) => {
+            let row = meta::region_row(info);
+            let state = Cell::put(
+                row.clone(),
+                Bytes::from_static(meta::INFO_FAMILY),
+                Bytes::from_static(meta::STATE),
+                LATEST_TIMESTAMP,
+                Bytes::from_static(STATE_CLOSED.as_bytes()),
+            );
+            put(row, vec![state])
+        }
+        MetaChange::DeleteRegion(info) => delete(meta::region_row(info)),
+        MetaChange::TableState(table, state) => put(
+            meta::table_row(table),
+            vec![meta::table_state_cell(table, *state)],
+        ),
+        MetaChange::DeleteTableState(table) => delete(meta::table_row(table)),
+    }
+}
+
+fn put(row: Bytes, cells: Vec<Cell>) -> Mutation {
+    Mutation {
+        row,
+        kind: MutationKind::Put,
+        cells,
+        timestamp: LATEST_TIMESTAMP,
+        durability: Durability::UseDefault,
+        time_range: TimeRange::ALL,
+        nonce: 0,
+        return_results: false,
+        ttl_ms: None,
+    }
+}
+
+/// The whole row.
+fn delete(row: Bytes) -> Mutation {
+    Mutation {
+        kind: MutationKind::Delete,
+        ..put(row, Vec::new())
+    }
+}
+
+fn batch_request(changes: &[MetaChange]) -> pb::MultiRequest {
+    let action = |(index, change): (usize, &MetaChange)| pb::Action {
+        index: Some(index as u32),
+        mutation: Some(convert::mutation_pb(&mutation(change))),
+        ..Default::default()
+    };
+    pb::MultiRequest {
+        region_action: vec![pb::RegionAction {
+            region: convert::region_specifier(&RegionInfo::meta()),
+            action: changes.iter().enumerate().map(action).collect(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// # Errors
+/// The first that any part of the batch met.
+fn check_batch(response: &pb::MultiResponse) -> Result<()> {
+    for region in &response.region_action_result {
+        if let Some(pair) = &region.exception {
+            return Err(exception::from_pair(pair));
+        }
+        let failed = region
+            .result_or_exception
+            .iter()
+            .find_map(|result| result.exception.as_ref());
+        if let Some(pair) = failed {
+            return Err(exception::from_pair(pair));
+        }
+    }
+    Ok(())
+}
+
+impl<E: Env> RealWorld<E> {
+    fn meta_server(&self) -> Result<ServerName> {
+        self.meta_place()
+            .ok_or_else(|| Error::new(Code::NoServerForRegion, "hbase:meta is open nowhere"))
+    }
+
+    pub(super) async fn write_meta_rows(&self, changes: &[MetaChange]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let server = self.meta_server()?;
+        let param = cadastre_wire::encode(&batch_request(changes));
+        let (body, _) = self
+            .call(&server, Service::Client, "Multi", param, ORDER_TIMEOUT)
+            .await?;
+        check_batch(&cadastre_wire::decode(body)?)
+    }
+
+    pub(super) async fn read_meta_rows(&self) -> Result<Vec<MetaRow>> {
+        let server = self.meta_server()?;
+        let mut rows = Vec::new();
+        let mut request = pb::ScanRequest {
+            region: Some(convert::region_specifier(&RegionInfo::meta())),
+            scan: Some(convert::scan_pb(&whole_table())),
+            number_of_rows: Some(ROWS_AT_ONCE),
+            next_call_seq: Some(0),
+            client_handles_partials: Some(false),
+            client_handles_heartbeats: Some(false),
+            ..Default::default()
+        };
+        for sequence in 1.. {
+            let param = cadastre_wire::encode(&request);
+            let (body, cells) = self
+                .call(&server, Service::Client, "Scan", param, ORDER_TIMEOUT)
+                .await?;
+            let response: pb::ScanResponse = cadastre_wire::decode(body)?;
+            decode_rows(&response, cells, &mut rows)?;
+            let more = response.more_results.unwrap_or(true)
+                && response.more_results_in_region.unwrap_or(true);
+            let Some(scanner) = response.scanner_id.filter(|_| more) else {
+                break;
+            };
+            request = pb::ScanRequest {
+                scanner_id: Some(scanner),
+                number_of_rows: Some(ROWS_AT_ONCE),
+                next_call_seq: Some(sequence),
+                ..Default::default()
+            };
+        }
+        Ok(rows)
+    }
+}
+
+fn whole_table() -> Scan {
+    Scan {
+        start_row: Bytes::new(),
+        include_start_row: true,
+        stop_row: Bytes::new(),
+        include_stop_row: false,
+        reversed: false,
+        query: cadastre_types::Query::default(),
+        filter: None,
+        batch: 0,
+        max_result_size: 0,
+        store_limit: None,
+        store_offset: 0,
+        need_cursor_result: false,
+        mvcc_read_point: 0,
+        caching: ROWS_AT_ONCE,
+    }
+}
+
+fn decode_rows(response: &pb::ScanResponse, block: Bytes, rows: &mut Vec<MetaRow>) -> Result<()> {
+    let mut reader = CellReader::new(block, Codec::KeyValue);
+    for count in &response.cells_per_result {
+        let cells = reader.take_cells(*count as usize)?;
+        rows.extend(decode_row(&cells)?);
+    }
+    for result in &response.results {
+        let cells = convert::result(result, &mut reader)?;
+        rows.extend(decode_row(&cells)?);
+    }
+    Ok(())
+}
+
+/// What a row says; nothing for a row that is neither a region's nor a table's.
+fn decode_row(cells: &[Cell]) -> Result<Option<MetaRow>> {
+    if let Some(entry) = MetaEntry::from_cells(cells)? {
+        let state = match entry.state.as_str() {
+            STATE_OPEN => RegionState::Open,
+            STATE_SPLIT => RegionState::Split,
+            _ => RegionState::Closed,
+        };
+        return Ok(Some(MetaRow::Region(RegionEntry {
+            info: entry.info,
+            state,
+            placement: entry.server.map(|server| Placement {
+                server,
+                open_sequence_number: entry.open_seq,
+                // Only the master that gave the order knows it.
+                epoch: 0,
+            }),
+        })));
+    }
+    let Some(state) = meta::table_state_from_cells(cells)? else {
+        return Ok(None);
+    };
+    let row = cells
+        .first()
+        .map(|cell| cell.row.clone())
+        .unwrap_or_default();
+    let name = std::str::from_utf8(&row)
+        .map_err(|_| Error::corrupt("a row of hbase:meta names a table that is not UTF-8"))?;
+    Ok(Some(MetaRow::Table(
+        cadastre_types::TableName::parse(name)?,
+        state,
+    )))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Keeps what is in step with what should be: `hbase:meta` open somewhere, every region of an enabled table served, nothing served
+//! that should not be.
+//!
+//! One pass asks all live servers what they have open, compares that with the catalog under the locks of the tables concerned, and
+//! gives orders. It runs when the master becomes active, when a server comes or goes, and from time to time: a region whose server
+//! dropped it (fenced, broken) is found by the last. Tables that a procedure works on are left to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cadastre_types::{EncodedName, RegionInfo, ServerName, TableName};
+use futures::StreamExt;
+use tokio::sync::watch;
+
+use crate::active::Active;
+use crate::assignment::{self, Wanted};
+use crate::catalog::MetaChange;
+use crate::executor::Pauses;
+use crate::locks::Held;
+use crate::world::{Notice, World};
+
+/// How often servers are asked what they have open, if nothing happens.
+const OBSERVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The same while a region has no server.
+const OBSERVE_SOON: Duration = Duration::from_millis(200);
+
+/// Servers asked, and strays closed, at one time.
+const ASKED_AT_ONCE: usize = 64;
+
+/// Dead servers that are remembered for those who ask (INV-9).
+const DEAD_MAX: usize = 1_000;
+
+/// What live servers hold; those that did not answer are absent.
+type Online = BTreeMap<ServerName, Vec<RegionInfo>>;
+
+impl<W: World> Active<W> {
+    /// Reconciles for ever.
+    pub(crate) async fn watch_servers(&self) {
+        let mut servers = self.world().servers();
+        let mut known = servers.borrow_and_update().clone();
+        loop {
+            let left = self.reconcile().await;
+            let pause = if left == 0 {
+                OBSERVE_INTERVAL
+            } else {
+                OBSERVE_SOON
+            };
+            tokio::select! {
+                biased;
+                changed = servers.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = self.world().sleep(pause) => {}
+            }
+            let live = servers.borrow_and_update().clone();
+            self.note_dead(&known, &live);
+            known = live;
+        }
+    }
+
+    fn note_dead(&self, before: &BTreeSet<ServerName>, live: &BTreeSet<ServerName>) {
+        let now = self.world().wall_ms();
+        let mut state = self.state();
+        for server in before.difference(live) {
+            tracing::warn!(%server, "a region server is gone");
+            state.dead.insert(server.clone(), now);
+        }
+        // As HBase: a server that is back, started anew, is not counted dead any more.
+        state.dead.retain(|dead, _| {
+            !live
+                .iter()
+                .any(|server| server.host == dead.host && server.port == dead.port)
+        });
+        while state.dead.len() > DEAD_MAX {
+            state.dead.pop_first();
+        }
+    }
+
+    /// One pass. Gives the number of regions that are still without a server.
+    pub(crate) async fn reconcile(&self) -> usize {
+        let online = self.ask_all().await;
+        self.ensure_meta(&online).await;
+        let live = self.world().servers().borrow().clone();
+        let names: BTreeMap<ServerName, BTreeSet<EncodedName>> = online
+            .iter()
+            .map(|(server, regions)| {
+                (
+                    server.clone(),
+                    regions.iter().map(RegionInfo::encoded_name).collect(),
+                )
+            })
+            .collect();
+        let concerned: BTreeSet<TableName> = self.with_catalog(|catalog| {
+            let none = BTreeSet::new();
+            let homeless = assignment::homeless(catalog, &live, &names, &none);
+            let strays = assignment::strays(catalog, &online, &none);
+            homeless
+                .into_iter()
+                .map(|wanted| wanted.info.table)
+                .chain(strays.into_iter().map(|(_, region)| region.table))
+                .collect()
+        });
+        if concerned.is_empty() {
+            return 0;
+        }
+        let mut busy = BTreeSet::new();
+        let mut held: Vec<Held> = Vec::new();
+        for table in concerned {
+            match self.locks().try_table(&table) {
+                Some(lock) => held.push(lock),
+                None => {
+                    busy.insert(table);
+                }
+            }
+        }
+        // What was seen may have changed until the locks were taken; the catalog is looked at again under them.
+        let (homeless, strays) = self.with_catalog(|catalog| {
+            (
+                assignment::homeless(catalog, &live, &names, &busy),
+                assignment::strays(catalog, &online, &busy),
+            )
+        });
+        self.close_strays(strays).await;
+        let left = self.reassign(homeless).await;
+        drop(held);
+        left + busy.len()
+    }
+
+    async fn ask_all(&self) -> Online {
+        let live = self.world().servers().borrow().clone();
+        let answers = futures::stream::iter(live)
+            .map(|server| async move {
+                match self.world().online(&server).await {
+                    Ok(regions) => Some((server, regions)),
+                    Err(error) => {
+                        tracing::warn!(%server, %error, "a server does not say what it has open");
+                        None
+                    }
+                }
+            })
+            .buffer_unordered(ASKED_AT_ONCE)
+            .collect::<Vec<_>>()
+            .await;
+        answers.into_iter().flatten().collect()
+    }
+
+    async fn close_strays(&self, strays: Vec<(ServerName, RegionInfo)>) {
+        futures::stream::iter(strays)
+            .for_each_concurrent(ASKED_AT_ONCE, |(server, region)| async move {
+                let encoded = region.encoded_name();
+                tracing::warn!(%server, region = %encoded, "a server holds a region that is not its own; it is closed");
+                if let Err(error) = self.world().close(&server, &region).await {
+                    tracing::warn!(%server, region = %encoded, %error, "it did not close");
+                }
+            })
+            .await;
+    }
+
+    /// Opens regions and writes their places; what failed is left to the next pass.
+    async fn reassign(&self, homeless: Vec<Wanted>) -> usize {
+        if homeless.is_empty() {
+            return 0;
+        }
+        let regions: BTreeMap<EncodedName, RegionInfo> = homeless
+            .iter()
+            .map(|wanted| (wanted.info.encoded_name(), wanted.info.clone()))
+            .collect();
+        tracing::info!(regions = regions.len(), "regions need a server");
+        let mut wanted = homeless;
+        // A second try at once: a server that refused is then avoided.
+        for _ in 0..2 {
+            let round = self.open_round(wanted).await;
+            let changes: Vec<MetaChange> = round
+                .opened
+                .into_iter()
+                .filter_map(|(encoded, placement)| {
+                    let region = regions.get(&encoded)?;
+                    Some(MetaChange::Opened(region.clone(), placement))
+                })
+                .collect();
+            if !changes.is_empty() {
+                self.commit(&changes).await;
+            }
+            wanted = round.left;
+            if wanted.is_empty() {
+                break;
+            }
+        }
+        wanted.len()
+    }
+
+    /// Has `hbase:meta` open on a live server; waits for one.
+    async fn ensure_meta(&self, online: &Online) {
+        let live = self.world().servers().borrow().clone();
+        let served = self.world().meta_place().is_some_and(|server| {
+            live.contains(&server)
+                && online
+                    .get(&server)
+                    .is_none_or(|regions| regions.iter().any(RegionInfo::is_meta))
+        });
+        if served {
+            return;
+        }
+        let mut wanted = vec![Wanted {
+            last: self.world().meta_place(),
+            ..Wanted::new(RegionInfo::meta())
+        }];
+        let mut pauses = Pauses::new();
+        loop {
+            let round = self.open_round(wanted).await;
+            if let Some((_, placement)) = round.opened.into_iter().next() {
+                self.place_meta(placement.server).await;
+                return;
+            }
+            wanted = round.left;
+            self.world().sleep(pauses.next()).await;
+        }
+    }
+
+    /// Clients find `hbase:meta` by this notice alone, so it is repeated until it is written.
+    async fn place_meta(&self, server: ServerName) {
+        tracing::info!(%server, "hbase:meta is open");
+        self.world().set_meta_place(Some(server.clone()));
+        let mut pauses = Pauses::new();
+        while let Err(error) = self
+            .world()
+            .announce(Notice::MetaPlace(server.clone()))
+            .await
+        {
+            tracing::warn!(%error, "the place of hbase:meta could not be written; tried again");
+            self.world().sleep(pauses.next()).await;
+        }
+    }
+
+    /// Waits until so many servers are alive.
+    pub(crate) async fn wait_for_servers(&self, count: usize) {
+        let mut servers: watch::Receiver<BTreeSet<ServerName>> = self.world().servers();
+        // The sender lives as long as the world.
+        let _ = servers.wait_for(|servers| servers.len() >= count).await;
+    }
+
+    /// Has `hbase:meta` open, before anything else is known.
+    pub(crate) async fn ensure_meta_now(&self) {
+        let online = self.ask_all().await;
+        self.ensure_meta(&online).await;
+    }
+}

@@ -1,0 +1,186 @@
+//! What clients ask of a master: `MasterService` and `ClientMetaService` (hbase-protocol.md 7.2, 8). One file per topic; each
+//! function decodes a call, checks it against the catalog, and answers or begins a procedure.
+//!
+//! What is not there is refused as HBase refuses an unknown method, so that every client shows it instead of retrying.
+
+mod alter;
+mod cluster_status;
+mod flush;
+mod listing;
+mod namespaces;
+mod procedures;
+mod regions;
+mod registry;
+mod switches;
+mod tables;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_env::Env;
+use cadastre_rpc::{Call, Handler, Reply};
+use cadastre_types::{Error, Result, TableName};
+use cadastre_wire::{Message, Service, convert, pb};
+
+use crate::active::Active;
+use crate::procedure::{Lock, Nonce, Operation, ProcedureId};
+use crate::start::{Phase, Shared};
+use crate::world::World;
+
+/// How long a call waits for the procedure it has begun before it answers with the procedure's id: most are done by then, and the
+/// client's first question for the result finds it. Without it clients that poll pause longer than the work takes.
+const PROMPT: Duration = Duration::from_millis(50);
+
+/// The master as `rpc` sees it.
+pub(crate) struct Dispatch<E: Env>(pub(crate) Arc<Shared<E>>);
+
+impl<E: Env> Handler for Dispatch<E> {
+    fn serves(&self, service: Service) -> bool {
+        matches!(service, Service::Master | Service::ClientMeta)
+    }
+
+    fn cluster_id(&self) -> String {
+        self.0.cluster_id.clone()
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        match call.service {
+            Service::ClientMeta => registry::call(&self.0, &call).await,
+            _ => master_call(&self.0, &call).await,
+        }
+    }
+}
+
+async fn master_call<E: Env>(shared: &Arc<Shared<E>>, call: &Call) -> Result<Reply> {
+    if call.method == "IsMasterRunning" {
+        let phase = *shared.phase.borrow();
+        if phase == Phase::StandBy {
+            shared.active()?;
+        }
+        return Ok(reply(&pb::IsMasterRunningResponse {
+            is_master_running: phase != Phase::Stopped,
+        }));
+    }
+    let active = shared.active()?;
+    match call.method.as_str() {
+        "GetClusterStatus" => cluster_status::cluster_status(shared, active, call).await,
+        method if method.starts_with("Get") || method.starts_with("List") => {
+            question(active, call).await
+        }
+        _ => work(active, call).await,
+    }
+}
+
+/// Calls that only look.
+async fn question<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    match call.method.as_str() {
+        "GetSchemaAlterStatus" => alter::status(active, call),
+        "GetTableDescriptors" => listing::descriptors(active, call),
+        "GetTableNames" => listing::names(active, call),
+        "GetTableState" => listing::state(active, call),
+        "ListTableDescriptorsByNamespace" => listing::descriptors_by_namespace(active, call),
+        "ListTableNamesByNamespace" => listing::names_by_namespace(active, call),
+        "ListTableDescriptorsByState" => listing::descriptors_by_state(active, call),
+        "ListTableNamesByState" => listing::names_by_state(active, call),
+        "GetNamespaceDescriptor" => namespaces::descriptor(active, call),
+        "ListNamespaceDescriptors" => Ok(namespaces::descriptors(active)),
+        "ListNamespaces" => Ok(namespaces::names(active)),
+        "GetProcedures" => Ok(procedures::procedures(active)),
+        // Lists that are empty because what they list does not exist here: an empty message.
+        "GetLocks" | "ListReplicationPeers" | "GetCompletedSnapshots" => Ok(Reply::default()),
+        "ListDecommissionedRegionServers" => Ok(reply(
+            &pb::ListDecommissionedRegionServersResponse::default(),
+        )),
+        _ => Err(unknown(call)),
+    }
+}
+
+/// Calls that change something, and those with names of their own.
+async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    match call.method.as_str() {
+        "CreateTable" => tables::create(active, call).await,
+        "EnableTable" => tables::enable(active, call).await,
+        "DisableTable" => tables::disable(active, call).await,
+        "DeleteTable" => tables::delete(active, call).await,
+        "truncateTable" => tables::truncate(active, call).await,
+        "ModifyTable" => alter::modify_table(active, call).await,
+        "AddColumn" => alter::add_family(active, call).await,
+        "DeleteColumn" => alter::delete_family(active, call).await,
+        "ModifyColumn" => alter::modify_family(active, call).await,
+        "CreateNamespace" => namespaces::create(active, call).await,
+        "ModifyNamespace" => namespaces::modify(active, call).await,
+        "DeleteNamespace" => namespaces::delete(active, call).await,
+        "FlushTable" => flush::flush_table(active, call).await,
+        "ExecProcedure" => flush::exec_procedure(active, call).await,
+        "IsProcedureDone" => flush::is_procedure_done(active, call),
+        "getProcedureResult" => procedures::result(active, call).await,
+        "AbortProcedure" => procedures::abort(call),
+        "MoveRegion" => regions::move_region(active, call).await,
+        "AssignRegion" => regions::assign_region(active, call).await,
+        "getLastMajorCompactionTimestamp" => regions::major_compaction(active, call).await,
+        "getLastMajorCompactionTimestampForRegion" => {
+            regions::major_compaction_of_region(active, call).await
+        }
+        "ClearDeadServers" => regions::clear_dead_servers(active, call),
+        "IsMasterInMaintenanceMode" => Ok(reply(&pb::IsInMaintenanceModeResponse {
+            in_maintenance_mode: false,
+        })),
+        "getSecurityCapabilities" => Ok(reply(&pb::SecurityCapabilitiesResponse {
+            capabilities: vec![
+                pb::security_capabilities_response::Capability::SimpleAuthentication as i32,
+            ],
+        })),
+        _ => switches::call(active, call).await,
+    }
+}
+
+fn unknown(call: &Call) -> Error {
+    Error::unsupported(format_args!("{}.{}", call.service.name(), call.method))
+}
+
+/// Decodes the parameter of a call.
+fn param<M: Default + Message>(call: &Call) -> Result<M> {
+    // A message that cannot be read is the caller's fault, and no retry makes it better.
+    cadastre_wire::decode(call.param.clone()).map_err(|error| Error::invalid(error.message()))
+}
+
+/// An answer without cells.
+fn reply<M: Message>(message: &M) -> Reply {
+    Reply {
+        body: cadastre_wire::encode(message),
+        cells: Bytes::new(),
+    }
+}
+
+/// A table that clients may change: `hbase:meta` is not.
+fn user_table(name: &pb::TableName, doing: &str) -> Result<TableName> {
+    let table = convert::table_name(name)?;
+    if table.is_system() {
+        return Err(Error::new(
+            cadastre_types::Code::Constraint,
+            format!("Cannot {doing} system table {table}"),
+        ));
+    }
+    Ok(table)
+}
+
+fn nonce(group: Option<u64>, nonce: Option<u64>) -> Nonce {
+    Nonce {
+        group: group.unwrap_or(0),
+        nonce: nonce.unwrap_or(0),
+    }
+}
+
+/// Begins a procedure on a table and waits for it a moment.
+async fn begin<W: World>(
+    active: &Active<W>,
+    call: &Call,
+    lock: Lock,
+    nonce: Nonce,
+    plan: impl FnOnce(&crate::catalog::Catalog, u64) -> Result<Operation> + Send,
+) -> Result<ProcedureId> {
+    let id = active.submit(lock, nonce, &call.peer.user, plan).await?;
+    active.result(id, PROMPT).await;
+    Ok(id)
+}

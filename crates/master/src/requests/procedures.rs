@@ -1,0 +1,61 @@
+//! `getProcedureResult`, `GetProcedures`, `AbortProcedure`.
+
+use std::time::Duration;
+
+use cadastre_rpc::{Call, Reply};
+use cadastre_types::Result;
+use cadastre_wire::pb;
+
+use super::{param, reply};
+use crate::active::{Active, Answer};
+use crate::journal;
+use crate::world::World;
+
+/// How long a question for a result waits for it. Clients ask again after pauses that grow; an answer at the very end of the
+/// procedure spares them. Far below any client's time-out for a call.
+const RESULT_PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) async fn result<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    use pb::get_procedure_result_response::State;
+    let request: pb::GetProcedureResultRequest = param(call)?;
+    let response = match active.result(request.proc_id, RESULT_PATIENCE).await {
+        Answer::NotFound => pb::GetProcedureResultResponse {
+            state: State::NotFound as i32,
+            ..Default::default()
+        },
+        Answer::Running(ticket) => pb::GetProcedureResultResponse {
+            state: State::Running as i32,
+            submitted_time: Some(ticket.submitted_ms),
+            last_update: Some(ticket.submitted_ms),
+            ..Default::default()
+        },
+        Answer::Finished(finished) => pb::GetProcedureResultResponse {
+            state: State::Finished as i32,
+            submitted_time: Some(finished.ticket.submitted_ms),
+            last_update: Some(finished.finished_ms),
+            exception: finished.failure.as_ref().map(journal::foreign_exception),
+            ..Default::default()
+        },
+    };
+    Ok(reply(&response))
+}
+
+pub(super) fn procedures<W: World>(active: &Active<W>) -> Reply {
+    let state = active.state();
+    let running = state
+        .running
+        .values()
+        .map(|r| journal::running_message(&r.ticket, r.operation.class_name()));
+    let finished = state.finished.values().map(journal::finished_message);
+    reply(&pb::GetProceduresResponse {
+        procedure: finished.chain(running).collect(),
+    })
+}
+
+/// No procedure is stopped half way: what has begun is done, or takes itself back. HBase answers so for most of its own.
+pub(super) fn abort(call: &Call) -> Result<Reply> {
+    let _: pb::AbortProcedureRequest = param(call)?;
+    Ok(reply(&pb::AbortProcedureResponse {
+        is_procedure_aborted: false,
+    }))
+}

@@ -1,0 +1,377 @@
+//! A master's life.
+//!
+//! 1. Session with the coordination service; listen; serve: ClientMetaService at once, MasterService refuses until step 6.
+//! 2. Race for the ephemeral znode `master`; who loses stands by and waits.
+//! 3. Open the master's store, which fences an earlier master out of it; raise the epoch (C19); publish the cluster's id.
+//! 4. Wait for a region server; have `hbase:meta` open; read it.
+//! 5. Go on with procedures that had not ended; give every region of an enabled table a server.
+//! 6. Ready. From now on keep it so.
+//!
+//! When the session expires, somebody else may be the master: the process ends, since what it still does would only be refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use cadastre_coordination::{Session, State as SessionState};
+use cadastre_env::{Clock, Env, HostPort, Listener, Net};
+use cadastre_store::Store;
+use cadastre_types::{Code, Error, Result, ServerName};
+use rand::RngCore;
+use tokio::sync::watch;
+
+use crate::active::Active;
+use crate::journal;
+use crate::real::{Parts, RealWorld, Znodes};
+use crate::requests::Dispatch;
+use crate::world::{MetaRow, Notice, World};
+
+/// Passes of reassignment before the master calls itself ready, though some region could not be opened: one bad region must not
+/// keep a cluster from starting.
+const START_PASSES: usize = 5;
+
+/// How a master is set up.
+#[derive(Debug, Clone)]
+pub struct MasterConfig {
+    /// Address to listen on.
+    pub bind: IpAddr,
+    /// Port to listen on, 0 for any free one (`hbase.master.port`).
+    pub port: u16,
+    /// Host that clients are told.
+    pub advertise_host: String,
+    /// The coordination service.
+    pub coordination: Vec<HostPort>,
+    /// Root of the cluster's znodes (`zookeeper.znode.parent`).
+    pub parent: String,
+    /// Session timeout to ask for (`zookeeper.session.timeout`); the service may give less.
+    pub session_timeout: Duration,
+    /// Region servers to wait for before regions are given out (`hbase.master.wait.on.regionservers.mintostart`), at least 1.
+    pub min_servers: usize,
+    /// Limits of the RPC server.
+    pub rpc: cadastre_rpc::ServerConfig,
+}
+
+/// What the master and its requests share.
+pub(crate) struct Shared<E: Env> {
+    pub(crate) env: E,
+    pub(crate) name: ServerName,
+    pub(crate) cluster_id: String,
+    pub(crate) znodes: Znodes,
+    /// Set once the master is active and initialised.
+    active: OnceLock<Active<RealWorld<E>>>,
+    pub(crate) phase: watch::Sender<Phase>,
+}
+
+/// How far a master is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Another one is active.
+    StandBy,
+    /// Active, reading and assigning.
+    Initialising,
+    /// Serving.
+    Ready,
+    /// Not serving any more.
+    Stopped,
+}
+
+impl<E: Env> Shared<E> {
+    /// The active master.
+    ///
+    /// # Errors
+    /// [`Code::ServerNotRunningYet`] on a standby, [`Code::PleaseHold`] while it initialises, [`Code::MasterNotRunning`] when it
+    /// stops.
+    pub(crate) fn active(&self) -> Result<&Active<RealWorld<E>>> {
+        let phase = *self.phase.borrow();
+        match (phase, self.active.get()) {
+            (Phase::Ready, Some(active)) => Ok(active),
+            (Phase::StandBy, _) => Err(Error::new(
+                Code::ServerNotRunningYet,
+                "Server is not running yet",
+            )),
+            (Phase::Stopped, _) => Err(Error::new(Code::MasterNotRunning, "Master is stopping")),
+            _ => Err(Error::new(Code::PleaseHold, "Master is initializing")),
+        }
+    }
+}
+
+/// A running master.
+pub struct Master<E: Env> {
+    shared: Arc<Shared<E>>,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    ended: watch::Receiver<bool>,
+}
+
+impl<E: Env> Master<E> {
+    /// Starts a master. It listens when this returns; [`Self::ready`] tells when it serves.
+    ///
+    /// # Errors
+    /// If it cannot listen or reach the coordination service.
+    pub async fn start(env: E, store: Store<E>, config: MasterConfig) -> Result<Self> {
+        let session = Session::connect(
+            env.clone(),
+            config.coordination.clone(),
+            config.session_timeout,
+        )
+        .await?;
+        let at = SocketAddr::new(config.bind, config.port);
+        let listener = env.net().listen(at).await.map_err(|error| {
+            Error::new(
+                Code::Io,
+                format!("cannot listen on {at} for the master: {error}"),
+            )
+        })?;
+        let address = listener.local_addr();
+        let name = ServerName {
+            host: config.advertise_host.clone(),
+            port: address.port(),
+            start_code: env.clock().wall(),
+        };
+        let salt = env.rng("master-znodes").next_u64();
+        let znodes = Znodes::new(session, &config.parent, address.port(), salt);
+        znodes.prepare().await?;
+        let shared = Arc::new(Shared {
+            env: env.clone(),
+            name,
+            cluster_id: store.cluster_id().to_owned(),
+            znodes,
+            active: OnceLock::new(),
+            phase: watch::Sender::new(Phase::StandBy),
+        });
+        let (stop, stopping) = watch::channel(false);
+        let handler = Arc::new(Dispatch(Arc::clone(&shared)));
+        let serving = cadastre_rpc::serve(
+            env.clone(),
+            listener,
+            handler,
+            config.rpc.clone(),
+            stopping.clone(),
+        );
+        let (end, ended) = watch::channel(false);
+        env.spawn(
+            "master",
+            run(Arc::clone(&shared), store, config, serving, stopping, end),
+        );
+        Ok(Self {
+            shared,
+            address,
+            stop,
+            ended,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &ServerName {
+        &self.shared.name
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until it serves as the active master; false if it ended before.
+    pub async fn ready(&self) -> bool {
+        let mut phase = self.shared.phase.subscribe();
+        let ready = phase
+            .wait_for(|phase| matches!(phase, Phase::Ready | Phase::Stopped))
+            .await;
+        matches!(ready, Ok(phase) if *phase == Phase::Ready)
+    }
+
+    /// Stops: no new calls, the session closed, so that a standby takes over at once. Procedures go on with the next master.
+    pub async fn stop(&self) {
+        self.stop.send_replace(true);
+        let mut ended = self.ended.clone();
+        // The sender goes away only with the master's task, which is an end, too.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+}
+
+async fn run<E: Env>(
+    shared: Arc<Shared<E>>,
+    store: Store<E>,
+    config: MasterConfig,
+    serving: impl Future<Output = ()> + Send + 'static,
+    mut stopping: watch::Receiver<bool>,
+    end: watch::Sender<bool>,
+) {
+    let (served, mut wait_served) = watch::channel(false);
+    shared.env.spawn("master-rpc", async move {
+        serving.await;
+        served.send_replace(true);
+    });
+    let mut session = shared.znodes.session().states();
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => {}
+        _ = session.wait_for(|state| *state == SessionState::Expired) => {
+            shared.env.exit("the master's session with the coordination service has expired");
+        }
+        failure = lead(&shared, store, &config) => {
+            shared.env.exit(&format!("the master cannot lead: {failure}"));
+        }
+    }
+    shared.phase.send_replace(Phase::Stopped);
+    // A dropped sender is an end, too.
+    let _ = wait_served.wait_for(|served| *served).await;
+    shared.znodes.session().clone().close().await;
+    end.send_replace(true);
+}
+
+/// Leads for ever; what it gives is why it cannot.
+async fn lead<E: Env>(shared: &Arc<Shared<E>>, store: Store<E>, config: &MasterConfig) -> Error {
+    match become_active(shared, store, config).await {
+        Ok(active) => {
+            active.watch_servers().await;
+            Error::new(Code::Fenced, "the live servers are not known any more")
+        }
+        Err(error) => error,
+    }
+}
+
+/// Steps 2 to 6.
+async fn become_active<E: Env>(
+    shared: &Arc<Shared<E>>,
+    store: Store<E>,
+    config: &MasterConfig,
+) -> Result<Active<RealWorld<E>>> {
+    let znodes = &shared.znodes;
+    while !znodes.claim(&shared.name).await? {
+        znodes.stand_by(&shared.name).await?;
+        znodes.wait_for_vacancy().await?;
+    }
+    znodes.stand_up(&shared.name).await?;
+    shared.phase.send_replace(Phase::Initialising);
+    let kv = store.open_kv("master").await?;
+    let loaded = journal::load(kv.scan_prefix(b"").await?)?;
+    let epoch = loaded.epoch + 1;
+    kv.write(vec![journal::epoch(epoch)]).await?;
+    tracing::info!(name = %shared.name, epoch, "this master is active");
+    znodes.put_cluster_id(&shared.cluster_id).await?;
+    let started = httpdate(shared.env.clock().wall());
+    znodes.put_running(&started).await?;
+    let (found, servers) = watch::channel(BTreeSet::new());
+    let follower = znodes.clone();
+    shared.env.spawn("live-servers", async move {
+        follower.follow_servers(&found).await;
+    });
+    let world = RealWorld::new(Parts {
+        env: shared.env.clone(),
+        store,
+        kv,
+        znodes: znodes.clone(),
+        servers,
+        meta_place: znodes.meta_place().await?,
+        epoch,
+    });
+    let (active, resumed) = Active::new(world, loaded)?;
+    active.wait_for_servers(config.min_servers.max(1)).await;
+    active.ensure_meta_now().await;
+    load_meta(&active).await?;
+    active.resume(resumed);
+    for _ in 0..START_PASSES {
+        if active.reconcile().await == 0 {
+            break;
+        }
+    }
+    if shared.active.set(active.clone()).is_err() {
+        return Err(Error::new(Code::Internal, "a master becomes active once"));
+    }
+    shared.phase.send_replace(Phase::Ready);
+    announce_all(&active).await;
+    active.collect_garbage();
+    Ok(active)
+}
+
+/// Reads `hbase:meta` into the catalog. A row that belongs to no table of ours is left alone and said.
+async fn load_meta<W: World>(active: &Active<W>) -> Result<()> {
+    let rows = active.world().read_meta().await?;
+    let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
+    let mut state = active.state();
+    for row in rows {
+        match row {
+            MetaRow::Region(entry) if state.catalog.table(&entry.info.table).is_ok() => {
+                state.catalog.put_region(entry);
+            }
+            MetaRow::Table(table, table_state) if state.catalog.table(&table).is_ok() => {
+                let change = crate::catalog::MetaChange::TableState(table, table_state);
+                state.catalog.apply_meta(&change);
+            }
+            MetaRow::Region(entry) => {
+                *unknown.entry(entry.info.table.to_string()).or_default() += 1;
+            }
+            MetaRow::Table(table, _) => {
+                *unknown.entry(table.to_string()).or_default() += 1;
+            }
+        }
+    }
+    for (table, rows) in unknown {
+        tracing::error!(
+            table,
+            rows,
+            "hbase:meta has rows of a table that the master does not know"
+        );
+    }
+    Ok(())
+}
+
+/// Tells the coordination service everything once, for what an earlier master did not get said.
+async fn announce_all<W: World>(active: &Active<W>) {
+    let notices: Vec<Notice> = active.with_catalog(|catalog| {
+        let namespaces = catalog.namespaces().cloned().map(Notice::Namespace);
+        let tables = catalog
+            .tables()
+            .map(|(name, table)| Notice::Table(name.clone(), table.state));
+        namespaces.chain(tables).collect()
+    });
+    for notice in notices {
+        if let Err(error) = active.world().announce(notice).await {
+            tracing::warn!(%error, "the coordination service was not told");
+        }
+    }
+}
+
+/// A date as HBase writes it into `running`, in UTC.
+fn httpdate(wall_ms: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let seconds = wall_ms / 1000;
+    let days = seconds / 86_400;
+    // Civil date from days since 1970, with years that begin in March, so that leap days come last.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = year_of_era + era * 400 + u64::from(month < 2);
+    format!(
+        "{} {} {day:02} {:02}:{:02}:{:02} UTC {year}",
+        DAYS[(days % 7) as usize],
+        MONTHS[month as usize],
+        seconds / 3_600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(httpdate(0), "Thu Jan 01 00:00:00 UTC 1970");
+        assert_eq!(httpdate(951_782_400_000), "Tue Feb 29 00:00:00 UTC 2000");
+        assert_eq!(httpdate(1_796_005_065_000), "Mon Nov 30 02:17:45 UTC 2026");
+    }
+}

@@ -1,0 +1,111 @@
+//! What the driver needs of the world outside, as one narrow trait: its own store, `hbase:meta`, the servers, the
+//! coordination service, time and tasks. `real` implements it; tests have a world in memory whose writes can be cut.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_types::{
+    Error, RegionInfo, Result, ServerName, TableDescriptor, TableName, TableState,
+};
+use cadastre_wire::pb;
+use tokio::sync::watch;
+
+use crate::catalog::{MetaChange, Placement};
+use crate::journal::Write;
+use crate::schema::Namespace;
+
+/// An order to open a region.
+#[derive(Debug, Clone)]
+pub struct OpenOrder {
+    /// The region.
+    pub info: RegionInfo,
+    /// Its table's schema, with family ids.
+    pub descriptor: Arc<TableDescriptor>,
+    /// The epoch it had last, if this master knows it (C20).
+    pub expected_epoch: Option<u64>,
+}
+
+/// What people and old clients find in the coordination service. Nothing depends on it but `hbase:meta`'s place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// State of a table.
+    Table(TableName, TableState),
+    /// The table is gone.
+    TableGone(TableName),
+    /// A namespace.
+    Namespace(Namespace),
+    /// The namespace is gone.
+    NamespaceGone(String),
+    /// `hbase:meta` is open there.
+    MetaPlace(ServerName),
+}
+
+/// The world. Clones are the same world.
+pub trait World: Clone + Send + Sync + 'static {
+    /// Wall clock, ms since 1970.
+    fn wall_ms(&self) -> u64;
+    /// A clock that never goes back.
+    fn mono(&self) -> Duration;
+    /// Waits.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+    /// Runs a task.
+    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static);
+    /// Ends the process: the master cannot go on (its store is fenced or broken), and another start must read what is durable.
+    fn fatal(&self, error: &Error) -> !;
+
+    /// Writes a batch to the master's own store, durable and atomic.
+    fn journal(&self, batch: Vec<Write>) -> impl Future<Output = Result<()>> + Send;
+    /// Writes a batch to `hbase:meta`, durable and atomic. Tries once, wherever [`Self::set_meta_place`] said.
+    fn write_meta(&self, changes: &[MetaChange]) -> impl Future<Output = Result<()>> + Send;
+    /// Every row of `hbase:meta`, decoded.
+    fn read_meta(&self) -> impl Future<Output = Result<Vec<MetaRow>>> + Send;
+    /// Where `hbase:meta` is from now on.
+    fn set_meta_place(&self, server: Option<ServerName>);
+    /// Where it is.
+    fn meta_place(&self) -> Option<ServerName>;
+
+    /// Servers whose sessions are alive.
+    fn servers(&self) -> watch::Receiver<BTreeSet<ServerName>>;
+    /// Opens regions on a server; `None` for one that failed there.
+    fn open(
+        &self,
+        server: &ServerName,
+        orders: &[OpenOrder],
+    ) -> impl Future<Output = Result<Vec<Option<Placement>>>> + Send;
+    /// Closes a region on a server. It is no error if it was not there.
+    fn close(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> impl Future<Output = Result<()>> + Send;
+    /// Flushes a region on a server.
+    fn flush(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+        family: Option<Bytes>,
+    ) -> impl Future<Output = Result<()>> + Send;
+    /// Regions that a server has open.
+    fn online(&self, server: &ServerName) -> impl Future<Output = Result<Vec<RegionInfo>>> + Send;
+    /// Loads of the regions of a server.
+    fn loads(
+        &self,
+        server: &ServerName,
+    ) -> impl Future<Output = Result<Vec<pb::RegionLoad>>> + Send;
+    /// Deletes the data of a region that nobody has open. It is no error if there is none.
+    fn delete_data(&self, region: &RegionInfo) -> impl Future<Output = Result<()>> + Send;
+    /// Puts something into the coordination service.
+    fn announce(&self, notice: Notice) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A row of `hbase:meta`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetaRow {
+    /// A region's row.
+    Region(crate::catalog::RegionEntry),
+    /// A table's row of state.
+    Table(TableName, TableState),
+}
