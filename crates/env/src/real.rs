@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, LocalBoxFuture};
 use rand::SeedableRng;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
 
@@ -40,6 +40,10 @@ const BLOCKING_THREADS_MAX: usize = 16;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
+
+/// Connections made and not yet accepted. With the usual 128, thousands of clients that connect at once wait a second or more
+/// for their repeated SYN. The system cuts it to net.core.somaxconn, which is 4096 by default.
+const LISTEN_BACKLOG: u32 = 4096;
 
 /// How the real surroundings are made.
 #[derive(Debug, Clone)]
@@ -254,7 +258,14 @@ impl Net for RealNet {
     type Listener = RealListener;
 
     async fn listen(&self, at: SocketAddr) -> io::Result<RealListener> {
-        let listener = TcpListener::bind(at).await?;
+        let socket = match at {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // As TcpListener::bind does: a restarted server gets its port back.
+        socket.set_reuseaddr(true)?;
+        socket.bind(at)?;
+        let listener = socket.listen(LISTEN_BACKLOG)?;
         let at = listener.local_addr()?;
         Ok(RealListener { listener, at })
     }

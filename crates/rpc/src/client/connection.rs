@@ -369,6 +369,9 @@ impl<E: Env> Connection<E> {
         if let Some(call) = self.pending.remove(&response.call_id) {
             let _ = call.answer.send(response.outcome);
         }
+        if self.pending.is_empty() {
+            self.wake_at = self.wake_at.min(self.last_used + self.config.idle);
+        }
         Ok(())
     }
 
