@@ -377,3 +377,6 @@ fn too_old(finished: &BTreeMap<ProcedureId, Finished>, now_ms: u64) -> Vec<Proce
         .map(|(_, f)| f.ticket.id)
         .collect()
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

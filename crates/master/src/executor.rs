@@ -384,6 +384,10 @@ impl<W: World> Active<W> {
                 }
             }
         };
+        self.announce_one(notice).await;
+    }
+
+    pub(crate) async fn announce_one(&self, notice: Notice) {
         if let Err(error) = self.world().announce(notice).await {
             tracing::warn!(%error, "the coordination service was not told");
         }

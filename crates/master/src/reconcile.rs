@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cadastre_types::{EncodedName, RegionInfo, ServerName, TableName};
+use cadastre_types::{EncodedName, RegionInfo, Result, ServerName, TableName};
 use futures::StreamExt;
 use tokio::sync::watch;
 
@@ -17,7 +17,7 @@ use crate::assignment::{self, Wanted};
 use crate::catalog::MetaChange;
 use crate::executor::Pauses;
 use crate::locks::Held;
-use crate::world::{Notice, World};
+use crate::world::{MetaRow, Notice, World};
 
 /// How often servers are asked what they have open, if nothing happens.
 const OBSERVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -246,5 +246,55 @@ impl<W: World> Active<W> {
     pub(crate) async fn ensure_meta_now(&self) {
         let online = self.ask_all().await;
         self.ensure_meta(&online).await;
+    }
+
+    /// Reads `hbase:meta` into the catalog. A row that belongs to no table of ours is left alone and said.
+    pub(crate) async fn load_meta(&self) -> Result<()> {
+        let rows = self.world().read_meta().await?;
+        let mut unknown: BTreeMap<TableName, usize> = BTreeMap::new();
+        let mut state = self.state();
+        for row in rows {
+            match row {
+                MetaRow::Region(entry) if state.catalog.table(&entry.info.table).is_ok() => {
+                    state.catalog.put_region(entry);
+                }
+                MetaRow::Table(table, table_state) if state.catalog.table(&table).is_ok() => {
+                    let change = MetaChange::TableState(table, table_state);
+                    state.catalog.apply_meta(&change);
+                }
+                MetaRow::Region(entry) => *unknown.entry(entry.info.table).or_default() += 1,
+                MetaRow::Table(table, _) => *unknown.entry(table).or_default() += 1,
+            }
+        }
+        for (table, rows) in unknown {
+            tracing::error!(%table, rows, "hbase:meta has rows of a table that the master does not know");
+        }
+        Ok(())
+    }
+
+    /// Tells the coordination service everything once, for what an earlier master did not get said. What a procedure works on
+    /// is left to it.
+    pub(crate) async fn announce_all(&self) {
+        let (namespaces, tables) = self.with_catalog(|catalog| {
+            let namespaces: Vec<Notice> = catalog
+                .namespaces()
+                .cloned()
+                .map(Notice::Namespace)
+                .collect();
+            let tables: Vec<TableName> = catalog.tables().map(|(name, _)| name.clone()).collect();
+            (namespaces, tables)
+        });
+        for notice in namespaces {
+            self.announce_one(notice).await;
+        }
+        for name in tables {
+            let Some(_held) = self.locks().try_table(&name) else {
+                continue;
+            };
+            let state = self.with_catalog(|catalog| catalog.table(&name).map(|t| t.state).ok());
+            if let Some(state) = state {
+                self.announce_one(Notice::Table(name, state)).await;
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! When the session expires, somebody else may be the master: the process ends, since what it still does would only be refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,6 @@ use crate::active::Active;
 use crate::journal;
 use crate::real::{Parts, RealWorld, Znodes};
 use crate::requests::Dispatch;
-use crate::world::{MetaRow, Notice, World};
 
 /// Passes of reassignment before the master calls itself ready, though some region could not be opened: one bad region must not
 /// keep a cluster from starting.
@@ -271,7 +270,7 @@ async fn become_active<E: Env>(
     let (active, resumed) = Active::new(world, loaded)?;
     active.wait_for_servers(config.min_servers.max(1)).await;
     active.ensure_meta_now().await;
-    load_meta(&active).await?;
+    active.load_meta().await?;
     active.resume(resumed);
     for _ in 0..START_PASSES {
         if active.reconcile().await == 0 {
@@ -282,57 +281,9 @@ async fn become_active<E: Env>(
         return Err(Error::new(Code::Internal, "a master becomes active once"));
     }
     shared.phase.send_replace(Phase::Ready);
-    announce_all(&active).await;
+    active.announce_all().await;
     active.collect_garbage();
     Ok(active)
-}
-
-/// Reads `hbase:meta` into the catalog. A row that belongs to no table of ours is left alone and said.
-async fn load_meta<W: World>(active: &Active<W>) -> Result<()> {
-    let rows = active.world().read_meta().await?;
-    let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
-    let mut state = active.state();
-    for row in rows {
-        match row {
-            MetaRow::Region(entry) if state.catalog.table(&entry.info.table).is_ok() => {
-                state.catalog.put_region(entry);
-            }
-            MetaRow::Table(table, table_state) if state.catalog.table(&table).is_ok() => {
-                let change = crate::catalog::MetaChange::TableState(table, table_state);
-                state.catalog.apply_meta(&change);
-            }
-            MetaRow::Region(entry) => {
-                *unknown.entry(entry.info.table.to_string()).or_default() += 1;
-            }
-            MetaRow::Table(table, _) => {
-                *unknown.entry(table.to_string()).or_default() += 1;
-            }
-        }
-    }
-    for (table, rows) in unknown {
-        tracing::error!(
-            table,
-            rows,
-            "hbase:meta has rows of a table that the master does not know"
-        );
-    }
-    Ok(())
-}
-
-/// Tells the coordination service everything once, for what an earlier master did not get said.
-async fn announce_all<W: World>(active: &Active<W>) {
-    let notices: Vec<Notice> = active.with_catalog(|catalog| {
-        let namespaces = catalog.namespaces().cloned().map(Notice::Namespace);
-        let tables = catalog
-            .tables()
-            .map(|(name, table)| Notice::Table(name.clone(), table.state));
-        namespaces.chain(tables).collect()
-    });
-    for notice in notices {
-        if let Err(error) = active.world().announce(notice).await {
-            tracing::warn!(%error, "the coordination service was not told");
-        }
-    }
 }
 
 /// A date as HBase writes it into `running`, in UTC.

@@ -1,0 +1,657 @@
+//! The driver in a world in memory: its clock runs only while somebody sleeps, its master can die after any effect.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the world of these tests is tokio's"
+)]
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_types::{FamilyDescriptor, TableDescriptor, TableName, TableState};
+use cadastre_wire::pb;
+
+use super::*;
+use crate::catalog::{MetaChange, Placement, RegionEntry, RegionState};
+use crate::procedure::AlterForm;
+use crate::schema::{Namespace, TableRecord, covers, regions_of};
+use crate::world::{MetaRow, Notice, OpenOrder};
+
+/// What lasts when a master dies, and what servers hold.
+#[derive(Default)]
+struct Lasting {
+    kv: BTreeMap<Bytes, Bytes>,
+    regions: BTreeMap<EncodedName, RegionEntry>,
+    tables: BTreeMap<TableName, TableState>,
+    held: BTreeMap<ServerName, BTreeMap<EncodedName, (RegionInfo, Placement)>>,
+    /// Epochs as the store has them.
+    epochs: BTreeMap<EncodedName, u64>,
+    deleted: BTreeSet<EncodedName>,
+    meta_place: Option<ServerName>,
+    /// Servers that refuse to open.
+    refusing: BTreeSet<ServerName>,
+}
+
+/// One master's view of it.
+#[derive(Clone)]
+pub(crate) struct ModelWorld {
+    lasting: Arc<Mutex<Lasting>>,
+    servers: watch::Sender<BTreeSet<ServerName>>,
+    /// Effects until this master dies.
+    life: Arc<AtomicI64>,
+    clock_us: Arc<AtomicU64>,
+}
+
+const FOR_EVER: i64 = i64::MAX / 2;
+
+fn server(port: u16) -> ServerName {
+    ServerName {
+        host: "h".into(),
+        port,
+        start_code: 1,
+    }
+}
+
+impl ModelWorld {
+    fn new(servers: u16) -> Self {
+        let live: BTreeSet<ServerName> = (1..=servers).map(server).collect();
+        let lasting = Lasting {
+            held: live.iter().map(|s| (s.clone(), BTreeMap::new())).collect(),
+            ..Lasting::default()
+        };
+        Self {
+            lasting: Arc::new(Mutex::new(lasting)),
+            servers: watch::Sender::new(live),
+            life: Arc::new(AtomicI64::new(FOR_EVER)),
+            clock_us: Arc::default(),
+        }
+    }
+
+    /// The same world for another master, that lives so long.
+    fn reborn(&self, effects: i64) -> Self {
+        Self {
+            life: Arc::new(AtomicI64::new(effects)),
+            ..self.clone()
+        }
+    }
+
+    fn lasting(&self) -> MutexGuard<'_, Lasting> {
+        self.lasting.lock().unwrap()
+    }
+
+    /// Does an effect; a master whose life is over never learns of it, nor does another one.
+    async fn effect<T>(&self, effect: impl FnOnce(&mut Lasting) -> T) -> T {
+        tokio::task::yield_now().await;
+        if self.life.load(Ordering::SeqCst) <= 0 {
+            return std::future::pending().await;
+        }
+        let answer = effect(&mut self.lasting());
+        if self.life.fetch_sub(1, Ordering::SeqCst) <= 1 {
+            return std::future::pending().await;
+        }
+        answer
+    }
+
+    fn is_dead(&self) -> bool {
+        self.life.load(Ordering::SeqCst) <= 0
+    }
+
+    fn kill_server(&self, name: &ServerName) {
+        self.lasting().held.remove(name);
+        self.servers.send_modify(|servers| {
+            servers.remove(name);
+        });
+    }
+}
+
+impl World for ModelWorld {
+    fn wall_ms(&self) -> u64 {
+        1_700_000_000_000 + self.clock_us.load(Ordering::SeqCst) / 1000
+    }
+
+    fn mono(&self) -> Duration {
+        Duration::from_micros(self.clock_us.load(Ordering::SeqCst))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        // Others first: time passes only when there is nothing to do.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        self.clock_us
+            .fetch_add(duration.as_micros() as u64, Ordering::SeqCst);
+    }
+
+    fn spawn(&self, _name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(task);
+    }
+
+    fn fatal(&self, error: &Error) -> ! {
+        panic!("{error}")
+    }
+
+    async fn journal(&self, batch: Vec<Write>) -> Result<()> {
+        self.effect(|lasting| {
+            for (key, value) in batch {
+                match value {
+                    Some(value) => lasting.kv.insert(key, value),
+                    None => lasting.kv.remove(&key),
+                };
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn write_meta(&self, changes: &[MetaChange]) -> Result<()> {
+        let changes = changes.to_vec();
+        self.effect(|lasting| {
+            for change in changes {
+                match change {
+                    MetaChange::Opened(info, placement) => {
+                        let entry = RegionEntry {
+                            info,
+                            state: RegionState::Open,
+                            placement: Some(placement),
+                        };
+                        lasting.regions.insert(entry.info.encoded_name(), entry);
+                    }
+                    MetaChange::Closed(info) => {
+                        let entry = lasting.regions.get_mut(&info.encoded_name());
+                        entry.expect("only what has a row is closed").state = RegionState::Closed;
+                    }
+                    MetaChange::DeleteRegion(info) => {
+                        lasting.regions.remove(&info.encoded_name());
+                    }
+                    MetaChange::TableState(table, state) => {
+                        lasting.tables.insert(table, state);
+                    }
+                    MetaChange::DeleteTableState(table) => {
+                        lasting.tables.remove(&table);
+                    }
+                }
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn read_meta(&self) -> Result<Vec<MetaRow>> {
+        let lasting = self.lasting();
+        let regions = lasting.regions.values().cloned().map(|mut entry| {
+            if let Some(placement) = &mut entry.placement {
+                placement.epoch = 0;
+            }
+            MetaRow::Region(entry)
+        });
+        let tables = lasting.tables.iter();
+        let tables = tables.map(|(name, state)| MetaRow::Table(name.clone(), *state));
+        Ok(regions.chain(tables).collect())
+    }
+
+    fn set_meta_place(&self, server: Option<ServerName>) {
+        self.lasting().meta_place = server;
+    }
+
+    fn meta_place(&self) -> Option<ServerName> {
+        self.lasting().meta_place.clone()
+    }
+
+    fn servers(&self) -> watch::Receiver<BTreeSet<ServerName>> {
+        self.servers.subscribe()
+    }
+
+    async fn open(
+        &self,
+        server: &ServerName,
+        orders: &[OpenOrder],
+    ) -> Result<Vec<Option<Placement>>> {
+        let orders = orders.to_vec();
+        self.effect(|lasting| {
+            if lasting.refusing.contains(server) {
+                return Ok(vec![None; orders.len()]);
+            }
+            let Lasting { held, epochs, .. } = lasting;
+            let Some(here) = held.get_mut(server) else {
+                return Err(Error::new(Code::NotSent, "the server is gone"));
+            };
+            let mut states = Vec::new();
+            for order in orders {
+                let encoded = order.info.encoded_name();
+                assert!(
+                    order
+                        .descriptor
+                        .families
+                        .values()
+                        .all(|family| family.id > 0)
+                );
+                if let Some((_, placement)) = here.get(&encoded) {
+                    states.push(Some(placement.clone()));
+                    continue;
+                }
+                let epoch = epochs.entry(encoded.clone()).or_default();
+                if order
+                    .expected_epoch
+                    .is_some_and(|expected| expected != *epoch)
+                {
+                    states.push(None);
+                    continue;
+                }
+                *epoch += 1;
+                let placement = Placement {
+                    server: server.clone(),
+                    open_sequence_number: *epoch * 10,
+                    epoch: *epoch,
+                };
+                here.insert(encoded, (order.info, placement.clone()));
+                states.push(Some(placement));
+            }
+            Ok(states)
+        })
+        .await
+    }
+
+    async fn close(&self, server: &ServerName, region: &RegionInfo) -> Result<()> {
+        self.effect(|lasting| {
+            if let Some(held) = lasting.held.get_mut(server) {
+                held.remove(&region.encoded_name());
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn flush(&self, _: &ServerName, _: &RegionInfo, _: Option<Bytes>) -> Result<()> {
+        self.effect(|_| ()).await;
+        Ok(())
+    }
+
+    async fn online(&self, server: &ServerName) -> Result<Vec<RegionInfo>> {
+        let lasting = self.lasting();
+        match lasting.held.get(server) {
+            Some(held) => Ok(held.values().map(|(info, _)| info.clone()).collect()),
+            None => Err(Error::new(Code::NotSent, "the server is gone")),
+        }
+    }
+
+    async fn loads(&self, _: &ServerName) -> Result<Vec<pb::RegionLoad>> {
+        Ok(Vec::new())
+    }
+
+    async fn delete_data(&self, region: &RegionInfo) -> Result<()> {
+        self.effect(|lasting| {
+            let open = lasting
+                .held
+                .values()
+                .any(|held| held.contains_key(&region.encoded_name()));
+            assert!(!open, "the data of an open region is never deleted");
+            lasting.deleted.insert(region.encoded_name());
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn announce(&self, _: Notice) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A master on what lasts, as `start` makes one.
+async fn master(world: ModelWorld) -> Active<ModelWorld> {
+    let records = world.lasting().kv.clone().into_iter().collect();
+    let (active, resumed) = Active::new(world, journal::load(records).unwrap()).unwrap();
+    active.ensure_meta_now().await;
+    active.load_meta().await.unwrap();
+    active.resume(resumed);
+    active.reconcile().await;
+    active.collect_garbage();
+    active
+}
+
+async fn settle(active: &Active<ModelWorld>) {
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+        if active.world().is_dead() {
+            return;
+        }
+        let state = active.state();
+        if state.running.is_empty() && state.collecting.is_empty() {
+            return;
+        }
+    }
+    panic!("procedures do not end");
+}
+
+fn name() -> TableName {
+    TableName::parse("ns:t").unwrap()
+}
+
+/// What a client asks for; planned from the catalog, as the requests do.
+#[derive(Debug, Clone, Copy)]
+enum Wish {
+    Namespace,
+    Create,
+    AddFamily,
+    Flush,
+    Move,
+    Disable,
+    Enable,
+    Truncate,
+    Delete,
+    DeleteNamespace,
+}
+
+fn plan(wish: Wish, catalog: &Catalog, region_id: u64) -> Result<Operation> {
+    let table = name();
+    let regions = || -> Vec<RegionInfo> {
+        catalog
+            .regions_of(&table)
+            .map(|entry| entry.info.clone())
+            .collect()
+    };
+    let keys = || vec![Bytes::from_static(b"g"), Bytes::from_static(b"p")];
+    Ok(match wish {
+        Wish::Namespace => Operation::CreateNamespace(Namespace::new("ns")),
+        Wish::DeleteNamespace => Operation::DeleteNamespace("ns".into()),
+        Wish::Create => {
+            if catalog.table(&table).is_ok() {
+                return Err(Error::new(Code::TableExists, table.to_string()));
+            }
+            let family = FamilyDescriptor::new("f");
+            Operation::CreateTable {
+                record: TableRecord::create(TableDescriptor::new(name()).with_family(family))?,
+                regions: regions_of(&table, keys(), region_id)?,
+            }
+        }
+        Wish::AddFamily => {
+            let entry = catalog.table(&table)?;
+            Operation::AlterTable {
+                form: AlterForm::AddFamily,
+                record: entry.record.with_added(FamilyDescriptor::new("g"))?,
+                reopen: regions(),
+            }
+        }
+        Wish::Flush => Operation::FlushTable {
+            table: name(),
+            families: Vec::new(),
+            regions: regions(),
+        },
+        Wish::Move => Operation::MoveRegion {
+            region: regions().remove(0),
+            to: Some(server(2)),
+        },
+        Wish::Disable => {
+            catalog.expect_state(&table, TableState::Enabled)?;
+            Operation::DisableTable {
+                regions: regions(),
+                table,
+            }
+        }
+        Wish::Enable => Operation::EnableTable {
+            regions: regions(),
+            table,
+        },
+        Wish::Truncate => Operation::TruncateTable {
+            old: regions(),
+            new: regions_of(&table, keys(), region_id)?,
+            table,
+        },
+        Wish::Delete => {
+            catalog.expect_state(&table, TableState::Disabled)?;
+            Operation::DeleteTable {
+                regions: regions(),
+                table,
+            }
+        }
+    })
+}
+
+async fn submit(active: &Active<ModelWorld>, wish: Wish, nonce: u64) -> Result<ProcedureId> {
+    let lock = match wish {
+        Wish::Namespace | Wish::DeleteNamespace => Lock::Namespace("ns".into()),
+        _ => Lock::Table(name()),
+    };
+    let nonce = Nonce { group: 1, nonce };
+    active
+        .submit(lock, nonce, "me", move |catalog, id| {
+            plan(wish, catalog, id)
+        })
+        .await
+}
+
+/// What clients and people see once all is quiet, and that it fits together.
+fn summary(world: &ModelWorld) -> String {
+    let lasting = world.lasting();
+    let records = lasting.kv.clone().into_iter().collect();
+    let loaded = journal::load(records).unwrap();
+    assert!(loaded.running.is_empty());
+    assert!(
+        !loaded
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Garbage(_))),
+        "garbage is collected"
+    );
+    let ended: Vec<_> = loaded
+        .finished
+        .iter()
+        .map(|f| (f.ticket.id, &f.failure))
+        .collect();
+    let mut holders: BTreeMap<EncodedName, Vec<&ServerName>> = BTreeMap::new();
+    for (server, held) in &lasting.held {
+        for (encoded, (info, _)) in held {
+            if !info.is_meta() {
+                holders.entry(encoded.clone()).or_default().push(server);
+            }
+        }
+    }
+    let infos: Vec<RegionInfo> = lasting.regions.values().map(|r| r.info.clone()).collect();
+    if !infos.is_empty() {
+        assert!(covers(&infos), "INV-1");
+    }
+    let mut open = 0;
+    for (encoded, entry) in &lasting.regions {
+        match entry.open_on() {
+            Some(server) => {
+                open += 1;
+                assert_eq!(holders.get(encoded), Some(&vec![server]), "INV-2, INV-4");
+            }
+            None => assert_eq!(holders.get(encoded), None),
+        }
+    }
+    assert_eq!(holders.len(), open, "no strays");
+    let bounds: Vec<_> = infos.iter().map(|r| (&r.start_key, &r.end_key)).collect();
+    let sorted: BTreeSet<_> = bounds.into_iter().collect();
+    format!(
+        "{:?} {ended:?} {:?} {sorted:?} open {open} deleted {}",
+        loaded.changes,
+        lasting.tables,
+        lasting.deleted.len()
+    )
+}
+
+const LIFE: [Wish; 12] = [
+    Wish::Namespace,
+    Wish::Create,
+    Wish::AddFamily,
+    Wish::Flush,
+    Wish::Move,
+    Wish::Disable,
+    Wish::Enable,
+    Wish::Disable,
+    Wish::Truncate,
+    Wish::Disable,
+    Wish::Delete,
+    Wish::DeleteNamespace,
+];
+
+async fn live(world: &ModelWorld, wishes: usize) -> Active<ModelWorld> {
+    let active = master(world.reborn(FOR_EVER)).await;
+    for (index, wish) in LIFE.iter().take(wishes).enumerate() {
+        submit(&active, *wish, index as u64 + 1).await.unwrap();
+        settle(&active).await;
+    }
+    active
+}
+
+#[tokio::test]
+async fn a_master_may_die_after_any_effect() {
+    for (index, wish) in LIFE.iter().enumerate() {
+        let uncut = ModelWorld::new(2);
+        live(&uncut, index + 1).await;
+        let expected = summary(&uncut);
+        for effects in 1..40 {
+            let world = ModelWorld::new(2);
+            live(&world, index).await;
+            let doomed = master(world.reborn(FOR_EVER)).await;
+            settle(&doomed).await;
+            doomed.world().life.store(effects, Ordering::SeqCst);
+            let nonce = index as u64 + 1;
+            let asking = doomed.clone();
+            let wish = *wish;
+            tokio::spawn(async move { submit(&asking, wish, nonce).await });
+            settle(&doomed).await;
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            settle(&doomed).await;
+            let survived = !doomed.world().is_dead();
+            let heir = master(world.reborn(FOR_EVER)).await;
+            settle(&heir).await;
+            // The client asks again, with the same nonce.
+            submit(&heir, wish, nonce).await.unwrap();
+            settle(&heir).await;
+            heir.reconcile().await;
+            assert_eq!(
+                summary(&world),
+                expected,
+                "{wish:?}, dead after {effects} effects"
+            );
+            if survived {
+                break;
+            }
+            assert!(effects < 39, "{wish:?} never ends");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_nonce_is_the_same_procedure() {
+    let world = ModelWorld::new(1);
+    let active = live(&world, 1).await;
+    let (first, second) = tokio::join!(
+        submit(&active, Wish::Create, 77),
+        submit(&active, Wish::Create, 77)
+    );
+    assert_eq!(first.unwrap(), second.unwrap());
+    settle(&active).await;
+    let heir = master(world.reborn(FOR_EVER)).await;
+    let again = submit(&heir, Wish::Create, 77).await.unwrap();
+    assert!(matches!(
+        heir.result(again, Duration::ZERO).await,
+        Answer::Finished(Finished { failure: None, .. })
+    ));
+    let other = submit(&heir, Wish::Create, 78).await.unwrap_err();
+    assert_eq!(other.code(), Code::TableExists);
+}
+
+#[tokio::test]
+async fn regions_of_a_dead_server_move_and_strays_are_closed() {
+    let world = ModelWorld::new(2);
+    let active = live(&world, 2).await;
+    let meta_on = world.meta_place().unwrap();
+    world.kill_server(&meta_on);
+    assert_eq!(active.reconcile().await, 0);
+    assert_ne!(world.meta_place().unwrap(), meta_on, "hbase:meta too");
+    summary(&world);
+    // A server drops a region, as if fenced, and holds one that is not its own.
+    let left = server(if meta_on == server(1) { 2 } else { 1 });
+    {
+        let mut lasting = world.lasting();
+        let held = lasting.held.get_mut(&left).unwrap();
+        let first = held
+            .keys()
+            .find(|name| name.as_str() != "1588230740")
+            .unwrap()
+            .clone();
+        let (_, placement) = held.remove(&first).unwrap();
+        let stray = RegionInfo::new(name(), Bytes::new(), Bytes::new(), 3);
+        held.insert(stray.encoded_name(), (stray, placement));
+    }
+    assert_eq!(active.reconcile().await, 0);
+    summary(&world);
+    // The last server dies: nothing can be done until one comes.
+    world.kill_server(&left);
+    let waiting = active.clone();
+    let pass = tokio::spawn(async move { waiting.reconcile().await });
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!pass.is_finished());
+    world.lasting().held.insert(server(9), BTreeMap::new());
+    world.servers.send_modify(|servers| {
+        servers.insert(server(9));
+    });
+    assert_eq!(pass.await.unwrap(), 0);
+    summary(&world);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_is_avoided_and_a_table_that_opens_nowhere_is_taken_back() {
+    let world = ModelWorld::new(2);
+    let active = live(&world, 1).await;
+    world.lasting().refusing.insert(server(1));
+    submit(&active, Wish::Create, 50).await.unwrap();
+    settle(&active).await;
+    let user_regions = |held: &BTreeMap<EncodedName, (RegionInfo, Placement)>| {
+        held.values().filter(|(info, _)| !info.is_meta()).count()
+    };
+    assert_eq!(user_regions(&world.lasting().held[&server(2)]), 3);
+    submit(&active, Wish::Disable, 51).await.unwrap();
+    submit(&active, Wish::Delete, 52).await.unwrap();
+    settle(&active).await;
+    world.lasting().refusing.insert(server(2));
+    let id = submit(&active, Wish::Create, 53).await.unwrap();
+    loop {
+        match active.result(id, Duration::from_secs(1)).await {
+            Answer::Running(_) => {}
+            Answer::Finished(finished) => {
+                assert_eq!(finished.failure.unwrap().code(), Code::Io);
+                break;
+            }
+            Answer::NotFound => panic!("a procedure is remembered"),
+        }
+    }
+    settle(&active).await;
+    assert!(active.with_catalog(|catalog| catalog.table(&name()).is_err()));
+    assert!(world.lasting().regions.is_empty());
+    assert!(active.state().in_transition.is_empty());
+    world.lasting().refusing.clear();
+    submit(&active, Wish::Create, 54).await.unwrap();
+    settle(&active).await;
+    summary(&world);
+}
+
+#[tokio::test]
+async fn old_procedures_are_forgotten() {
+    let world = ModelWorld::new(1);
+    let active = live(&world, 1).await;
+    let old = submit(&active, Wish::Create, 60).await.unwrap();
+    settle(&active).await;
+    let life = Duration::from_millis(FINISHED_LIFE_MS + 1);
+    world.sleep(life).await;
+    let new = submit(&active, Wish::Disable, 61).await.unwrap();
+    settle(&active).await;
+    assert_eq!(active.result(old, Duration::ZERO).await, Answer::NotFound);
+    assert!(matches!(
+        active.result(new, Duration::ZERO).await,
+        Answer::Finished(_)
+    ));
+    let records = world.lasting().kv.clone().into_iter().collect();
+    let loaded = journal::load(records).unwrap();
+    assert_eq!(loaded.finished.len(), 1);
+    assert_eq!(loaded.counters.next_procedure, new + 1);
+}
