@@ -1,1 +1,31 @@
-//! Placeholder until its author lands it.
+//! Regions on SlateDB: cells in packed rows, a shared log with group commit, row locks, snapshots (design.md section 3,
+//! correctness.md C1 to C17). The only crate that names SlateDB or the object store; it opens no sockets.
+//!
+//! A region is one SlateDB database. What is durable and what a read sees: every read goes through a moment all of which is
+//! durable (C2); under row locks reads see what is in memory, and nothing is answered before that is durable (C1).
+
+mod cache;
+mod clock;
+mod cluster;
+mod database;
+mod db;
+mod error;
+mod key;
+mod kv;
+mod locks;
+mod log;
+mod maintenance;
+mod merge;
+mod packed;
+mod read;
+mod region;
+mod retain;
+mod scan;
+mod store;
+mod write;
+
+pub use kv::Kv;
+pub use locks::RowLocks;
+pub use region::{ReadPoint, Region, RegionLoad};
+pub use scan::{RowRange, Scanner};
+pub use store::{RegionSpec, Store, StoreConfig, WalSync};

@@ -1,0 +1,323 @@
+//! One open SlateDB database with what ours always need: its lane of the log, its clock, ordered writes, waiting for
+//! durability, flushing and closing.
+//!
+//! It must not know of cells.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use cadastre_env::Env;
+use cadastre_types::{Code, Error, Result};
+use object_store::path::Path;
+use rand::RngCore;
+use slatedb::config::{FlushOptions, FlushType, WriteOptions};
+use slatedb::{Db, DbSnapshot, DbStatus, ErrorKind, MergeOperator, WriteBatch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::clock::RegionClock;
+use crate::db::{L0_BUSY, Recipe};
+use crate::error::from_slatedb;
+use crate::key::RowCodec;
+use crate::log::Lane;
+use crate::store::StoreShared;
+
+/// Operations on one database at a time at most; far above what the RPC layer lets in.
+const OPERATIONS_MAX: u32 = 1 << 20;
+
+/// Bytes of a key in the memtable beside its key and value: skip list node, two `Bytes`, row entry (measured, about 430 with a
+/// 100-byte cell).
+const ENTRY_OVERHEAD: usize = 300;
+
+/// Tries of a write whose sequence number was taken by another. Two writers collide at most once per backpressure wait.
+const SEQUENCE_TRIES: usize = 64;
+
+/// What a write wants of the database: made anew for each sequence number that is tried.
+pub(crate) struct Prepared {
+    pub(crate) batch: WriteBatch,
+    /// Bytes of keys and values, and number of keys.
+    pub(crate) bytes: usize,
+    pub(crate) keys: usize,
+}
+
+/// An open database.
+pub(crate) struct Database<E: Env> {
+    pub(crate) path: Arc<str>,
+    pub(crate) store: Arc<StoreShared<E>>,
+    pub(crate) db: Db,
+    pub(crate) recipe: Recipe,
+    pub(crate) clock: Arc<RegionClock<E::Clock>>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) epoch: u64,
+    /// Sequence number of the last write before this open.
+    pub(crate) opened_at: u64,
+    status: watch::Receiver<DbStatus>,
+    /// The last sequence number drawn.
+    sequence: AtomicU64,
+    /// Bytes written since the last flush began, about as much as the memtable takes.
+    unflushed: AtomicU64,
+    /// Mono time of the oldest unflushed write would not matter; this counts flushes, so that others can see one begin.
+    flushes: AtomicU64,
+    closing: AtomicBool,
+    operations: Arc<Semaphore>,
+    /// One flush, one compaction at a time.
+    pub(crate) flushing: tokio::sync::Mutex<()>,
+    pub(crate) compacting: tokio::sync::Mutex<()>,
+}
+
+impl<E: Env> Database<E> {
+    /// Opens a database on the background runtime, with its writer on the runtime this is called on.
+    pub(crate) async fn open(
+        store: Arc<StoreShared<E>>,
+        path: &str,
+        codec: Option<RowCodec>,
+        merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
+        expected_epoch: Option<u64>,
+    ) -> Result<Arc<Self>> {
+        let number = store.next_open();
+        let clock = RegionClock::new(store.env.clock().clone());
+        let lane = store.log.lane_here();
+        let raise = {
+            let clock = Arc::clone(&clock);
+            Arc::new(move |to| clock.raise(to))
+        };
+        let wal = Box::new(store.log.wal(path, &lane, raise));
+        let recipe = Recipe {
+            path: Path::from(path),
+            objects: Arc::clone(&store.objects),
+            cache: Arc::clone(&store.cache),
+            cache_id: number,
+            clock: Arc::clone(&clock) as _,
+            codec,
+            merge,
+            memtable_bytes: usize::try_from(store.config.memtable_bytes).unwrap_or(usize::MAX),
+            checkpoint_lifetime: store.config.checkpoint_lifetime(),
+        };
+        let seed = store.env.rng(&format!("database {path} {number}")).next_u64();
+        let writer = tokio::runtime::Handle::current();
+        let opening = {
+            let recipe = recipe.clone();
+            store.env.background("open database", async move {
+                recipe.open(wal, seed, writer, expected_epoch).await
+            })
+        };
+        let db = opening
+            .await
+            .ok_or_else(|| Error::new(Code::Internal, format!("opening {path} was interrupted")))?
+            .map_err(|error| from_slatedb(&error).context(format!("opening {path}")))?;
+        let opened_at = db.snapshot().map_err(|e| from_slatedb(&e))?.seq();
+        let database = Arc::new(Self {
+            path: path.into(),
+            epoch: db.manifest().writer_epoch(),
+            opened_at,
+            status: db.subscribe(),
+            sequence: AtomicU64::new(opened_at),
+            unflushed: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            operations: Arc::new(Semaphore::new(OPERATIONS_MAX as usize)),
+            flushing: tokio::sync::Mutex::new(()),
+            compacting: tokio::sync::Mutex::new(()),
+            store,
+            db,
+            recipe,
+            clock,
+            lane,
+        });
+        database.store.add_open(&database)?;
+        Ok(database)
+    }
+
+    /// Keeps the database from being closed while an operation runs.
+    pub(crate) async fn begin(&self) -> Result<OwnedSemaphorePermit> {
+        self.check_open()?;
+        let permit = Arc::clone(&self.operations)
+            .acquire_owned()
+            .await
+            .map_err(|_| self.not_serving())?;
+        // Closing may have begun while waiting behind it.
+        self.check_open()?;
+        Ok(permit)
+    }
+
+    fn not_serving(&self) -> Error {
+        Error::new(Code::NotServingRegion, format!("{} is closed", self.path))
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(self.not_serving());
+        }
+        Ok(())
+    }
+
+    /// The state as of now, what is not durable yet included (C1).
+    pub(crate) fn snapshot(&self) -> Result<Arc<DbSnapshot>> {
+        self.db.snapshot().map_err(|e| from_slatedb(&e))
+    }
+
+    /// A snapshot all of which is durable (C2).
+    pub(crate) async fn durable_snapshot(&self) -> Result<Arc<DbSnapshot>> {
+        let snapshot = self.snapshot()?;
+        self.wait_durable(snapshot.seq()).await?;
+        Ok(snapshot)
+    }
+
+    /// Waits until a write is durable.
+    pub(crate) async fn wait_durable(&self, sequence: u64) -> Result<()> {
+        let mut status = self.status.clone();
+        let reached = status
+            .wait_for(|s| s.durable_seq >= sequence || s.close_reason.is_some())
+            .await
+            .map(|status| status.durable_seq >= sequence)
+            .unwrap_or(false);
+        if reached {
+            return Ok(());
+        }
+        match self.db.snapshot() {
+            Err(error) => Err(from_slatedb(&error)),
+            Ok(_) => Err(self.not_serving()),
+        }
+    }
+
+    /// Refuses a write before it reaches the database when the region or the log cannot take it (C17).
+    pub(crate) async fn admit(&self, bytes: usize, keys: usize) -> Result<()> {
+        self.check_open()?;
+        let bytes = bytes + keys * 32;
+        if bytes > self.store.log.record_max() {
+            return Err(Error::new(
+                Code::RequestTooBig,
+                format!(
+                    "one atomic write of {bytes} bytes is over the limit of {}",
+                    self.store.log.record_max()
+                ),
+            ));
+        }
+        let files = self.status.borrow().current_manifest.l0().len();
+        if files >= L0_BUSY {
+            self.store.wake.notify_one();
+            return Err(Error::new(
+                Code::RegionTooBusy,
+                format!("{} has {files} unmerged files: compaction must catch up", self.path),
+            ));
+        }
+        let unflushed = self.unflushed.load(Ordering::Relaxed);
+        if unflushed >= self.store.config.memtable_bytes.saturating_mul(3) {
+            self.store.wake.notify_one();
+            return Err(Error::new(
+                Code::RegionTooBusy,
+                format!("{} has {unflushed} unflushed bytes: flushing must catch up", self.path),
+            ));
+        }
+        self.store.log.admit(&self.lane, bytes).await
+    }
+
+    /// Writes a batch; answers its sequence number once it is visible in memory. `prepare` gets the number the write will have.
+    pub(crate) async fn write(&self, prepare: impl Fn(u64) -> Prepared) -> Result<u64> {
+        for _ in 0..SEQUENCE_TRIES {
+            // Drawn and sent without an await between, so numbers reach SlateDB in order; only its backpressure may turn two
+            // round, and then it refuses the lower one and nothing has happened.
+            let sequence = self.sequence.fetch_add(1, Ordering::SeqCst) + 1;
+            let Prepared { batch, bytes, keys } = prepare(sequence);
+            let options = WriteOptions {
+                seqnum: sequence,
+                ..WriteOptions::default()
+            };
+            match self.db.write_with_options(batch, &options).await {
+                Ok(handle) => {
+                    assert_eq!(handle.seqnum(), sequence, "the number that was asked for");
+                    self.count(bytes + keys * ENTRY_OVERHEAD);
+                    return Ok(sequence);
+                }
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    tracing::debug!(path = &*self.path, sequence, "sequence number taken");
+                }
+                Err(error) => return Err(from_slatedb(&error)),
+            }
+        }
+        Err(Error::new(
+            Code::RegionTooBusy,
+            format!("{}: the write found no place among the others", self.path),
+        ))
+    }
+
+    fn count(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.unflushed.fetch_add(bytes, Ordering::Relaxed);
+        let all = self.store.unflushed.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let own = self.unflushed.load(Ordering::Relaxed);
+        if all >= self.store.config.unflushed_bytes || own >= self.store.config.memtable_bytes {
+            self.store.wake.notify_one();
+        }
+    }
+
+    /// Bytes written since the last flush began.
+    pub(crate) fn unflushed_bytes(&self) -> u64 {
+        self.unflushed.load(Ordering::Relaxed)
+    }
+
+    /// Number of flushes begun; operand chains are counted between two of them.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
+    /// Makes the memtable a file.
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let _one = self.flushing.lock().await;
+        let taken = self.unflushed.swap(0, Ordering::Relaxed);
+        self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        let flushed = self
+            .db
+            .flush_with_options(FlushOptions {
+                flush_type: FlushType::MemTable,
+            })
+            .await;
+        if let Err(error) = flushed {
+            // Still unflushed.
+            self.unflushed.fetch_add(taken, Ordering::Relaxed);
+            self.store.unflushed.fetch_add(taken, Ordering::Relaxed);
+            return Err(from_slatedb(&error).context(format!("flushing {}", self.path)));
+        }
+        self.store.wake.notify_one();
+        Ok(())
+    }
+
+    /// Sequence number up to which everything is in the database's own files.
+    pub(crate) fn flushed_sequence(&self) -> u64 {
+        self.status.borrow().current_manifest.last_l0_seq()
+    }
+
+    /// Whether it was closed, by us, by a newer writer or by a fault.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::SeqCst) || self.status.borrow().close_reason.is_some()
+    }
+
+    /// Lets what runs finish, flushes and closes. Closed before is closed.
+    pub(crate) async fn close(&self) -> Result<()> {
+        if self.closing.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let _all = self
+            .operations
+            .acquire_many(OPERATIONS_MAX)
+            .await
+            .map_err(|_| self.not_serving())?;
+        let _no_compaction = self.compacting.lock().await;
+        let closed = self.db.close().await;
+        let taken = self.unflushed.swap(0, Ordering::Relaxed);
+        self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
+        self.store.remove_open(self);
+        closed.map_err(|e| from_slatedb(&e).context(format!("closing {}", self.path)))?;
+        self.store
+            .log
+            .forget_flushed(&self.path, self.epoch, &self.lane)
+            .await
+    }
+}
+
+impl<E: Env> Drop for Database<E> {
+    fn drop(&mut self) {
+        let taken = self.unflushed.swap(0, Ordering::Relaxed);
+        self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
+    }
+}

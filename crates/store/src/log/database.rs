@@ -1,0 +1,339 @@
+//! The log as SlateDB's WAL: fencing, appending, telling what is durable.
+//!
+//! Every open of a database makes a new [`DatabaseLog`] and closes the one before it, so a deposed writer's next append fails
+//! whatever it believes (INV-2). No lock is held while a listener is called: listeners ask back.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use cadastre_env::Env;
+use slatedb::RowEntry;
+use slatedb::wal::{
+    WalError, WalEvent, WalFlushResult, WalObserver, WalStatus, WalStatusListener, WalWriter,
+    WriterInit, WriterInitResult, WriterManifest,
+};
+
+use super::Shared;
+use super::format::Encoded;
+use super::lane::Lane;
+use super::replay::Replay;
+
+/// What one group made durable of a database.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Durable {
+    pub(super) lsn: u64,
+    pub(super) sequence: u64,
+    pub(super) bytes: usize,
+    pub(super) records: usize,
+}
+
+struct State {
+    closed: Option<WalError>,
+    /// Bytes and records that wait to be durable.
+    buffered: usize,
+    buffered_records: usize,
+    appended_lsn: u64,
+    flushed_lsn: u64,
+    flushed_sequence: Option<u64>,
+    listeners: Vec<WalStatusListener>,
+    /// Where deposed writers may still have records on the way, and up to which LSN.
+    older: Vec<(Arc<Lane>, u64)>,
+}
+
+impl State {
+    fn status(&self) -> WalStatus {
+        WalStatus {
+            closed_reason: self.closed.clone(),
+            estimated_bytes: self.buffered,
+            last_flushed_wal_id: self.flushed_lsn,
+            last_flushed_seq: self.flushed_sequence,
+            buffered_wal_entries_count: self.buffered_records,
+        }
+    }
+}
+
+/// One writer of one database, from its fence on.
+pub(crate) struct DatabaseLog {
+    pub(super) path: Arc<str>,
+    pub(super) epoch: u64,
+    lane: Arc<Lane>,
+    state: Mutex<State>,
+}
+
+impl DatabaseLog {
+    fn new(path: Arc<str>, epoch: u64, lane: Arc<Lane>) -> Arc<Self> {
+        Arc::new(Self {
+            path,
+            epoch,
+            lane,
+            state: Mutex::new(State {
+                closed: None,
+                buffered: 0,
+                buffered_records: 0,
+                appended_lsn: 0,
+                flushed_lsn: 0,
+                flushed_sequence: None,
+                listeners: Vec::new(),
+                older: Vec::new(),
+            }),
+        })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// Takes over what the deposed writer, and those before it, may have on the way.
+    fn succeed(&self, old: &Self) {
+        let mut older = {
+            let mut old_state = old.state();
+            let mut older = std::mem::take(&mut old_state.older);
+            older.push((Arc::clone(&old.lane), old_state.appended_lsn));
+            older
+        };
+        self.state().older.append(&mut older);
+    }
+
+    /// Waits until all that deposed writers queued is written: only then can a replay see it, and it must, since their
+    /// sequence numbers would be given out again.
+    async fn drain_older(&self) -> Result<(), WalError> {
+        let older = self.state().older.clone();
+        for (lane, lsn) in &older {
+            lane.wait_durable(*lsn).await.map_err(unavailable)?;
+        }
+        self.state().older.clear();
+        Ok(())
+    }
+
+    /// Queues rows or the fence, unless the writer is closed.
+    fn push<E: Env>(
+        self: &Arc<Self>,
+        shared: &Shared<E>,
+        sequence: u64,
+        record: impl FnOnce(u64) -> Encoded,
+    ) -> Result<u64, WalError> {
+        let mut state = self.state();
+        if let Some(reason) = &state.closed {
+            return Err(reason.clone());
+        }
+        if self.lane.is_stopped() {
+            return Err(WalError::Closed);
+        }
+        let (lsn, bytes) = self.lane.push_writer(shared, self, sequence, record);
+        state.appended_lsn = lsn;
+        state.buffered += bytes;
+        state.buffered_records += 1;
+        Ok(lsn)
+    }
+
+    /// Takes note of what is durable now and tells SlateDB.
+    pub(super) fn durable(&self, durable: Durable) {
+        let (status, listeners) = {
+            let mut state = self.state();
+            state.flushed_lsn = durable.lsn;
+            if durable.sequence > 0 {
+                state.flushed_sequence = Some(durable.sequence);
+            }
+            state.buffered -= durable.bytes;
+            state.buffered_records -= durable.records;
+            if state.closed.is_some() {
+                return;
+            }
+            (state.status(), state.listeners.clone())
+        };
+        for listener in listeners {
+            listener(WalEvent::WalFlushed(status.clone()));
+        }
+    }
+
+    /// Closes the writer; the first reason stays. The answer is to be told once no lock is held.
+    fn shut(&self, reason: WalError) -> Option<(WalStatus, Vec<WalStatusListener>)> {
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return None;
+        }
+        state.closed = Some(reason);
+        Some((state.status(), std::mem::take(&mut state.listeners)))
+    }
+
+    /// Closes the writer and tells SlateDB why.
+    fn close(&self, reason: WalError) {
+        tell_closed(self.shut(reason));
+    }
+
+    fn checked_status(&self) -> Result<WalStatus, WalStatus> {
+        let status = self.state().status();
+        if status.closed_reason.is_some() {
+            return Err(status);
+        }
+        Ok(status)
+    }
+}
+
+fn tell_closed(closed: Option<(WalStatus, Vec<WalStatusListener>)>) {
+    if let Some((status, listeners)) = closed {
+        for listener in listeners {
+            listener(WalEvent::WalClosed(status.clone()));
+        }
+    }
+}
+
+/// What a database is opened with.
+pub(crate) struct LogWal<E: Env> {
+    shared: Arc<Shared<E>>,
+    path: Arc<str>,
+    lane: Arc<Lane>,
+    raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+}
+
+impl<E: Env> LogWal<E> {
+    pub(super) fn new(
+        shared: Arc<Shared<E>>,
+        path: Arc<str>,
+        lane: Arc<Lane>,
+        raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+    ) -> Self {
+        Self {
+            shared,
+            path,
+            lane,
+            raise_clock,
+        }
+    }
+
+    /// Puts a new writer in the place of the old one, which gets nothing in from here on.
+    fn replace(&self, epoch: u64) -> Result<Arc<DatabaseLog>, WalError> {
+        let database = DatabaseLog::new(Arc::clone(&self.path), epoch, Arc::clone(&self.lane));
+        let closed = {
+            let mut databases = self.shared.databases.lock().expect("not poisoned");
+            match databases.get(&self.path) {
+                // Somebody newer was faster.
+                Some(current) if current.epoch >= epoch => return Err(WalError::Fenced),
+                Some(old) => {
+                    // Closed first: then its last LSN is final.
+                    let closed = old.shut(WalError::Fenced);
+                    database.succeed(old);
+                    databases.insert(Arc::clone(&self.path), Arc::clone(&database));
+                    closed
+                }
+                None => {
+                    databases.insert(Arc::clone(&self.path), Arc::clone(&database));
+                    None
+                }
+            }
+        };
+        tell_closed(closed);
+        Ok(database)
+    }
+}
+
+fn unavailable(error: cadastre_types::Error) -> WalError {
+    WalError::Unavailable(Arc::new(error))
+}
+
+#[async_trait]
+impl<E: Env> WriterInit for LogWal<E> {
+    async fn fence_and_init(
+        &self,
+        manifest: &mut WriterManifest,
+    ) -> Result<WriterInitResult, WalError> {
+        let replay_after = manifest.replay_after_wal_id();
+        (self.raise_clock)(manifest.manifest().last_l0_clock_tick());
+        // C13: an LSN at or below the manifest's would be skipped by a later replay.
+        self.shared
+            .lsn
+            .fetch_max(replay_after, std::sync::atomic::Ordering::SeqCst);
+        let epoch = manifest.epoch();
+        let database = self.replace(epoch)?;
+        database.drain_older().await?;
+        let fence = database.push(&self.shared, 0, |lsn| Encoded::fence(epoch, lsn))?;
+        assert!(fence > replay_after, "LSNs grow");
+        self.lane.wait_durable(fence).await.map_err(unavailable)?;
+        let (groups, deleted) = {
+            let index = self.shared.index.lock().expect("not poisoned");
+            (
+                index.groups_of(&self.path),
+                index.deleted_up_to(&self.path),
+            )
+        };
+        let replay = Replay::new(
+            Arc::clone(&self.path),
+            groups,
+            replay_after.max(deleted),
+            Arc::clone(&self.raise_clock),
+        );
+        let writer = LogWriter {
+            shared: Arc::clone(&self.shared),
+            database,
+        };
+        Ok(WriterInitResult {
+            replay_iterator: Box::new(replay),
+            wal_writer: Box::new(writer),
+        })
+    }
+}
+
+/// SlateDB's side of an open database.
+struct LogWriter<E: Env> {
+    shared: Arc<Shared<E>>,
+    database: Arc<DatabaseLog>,
+}
+
+#[async_trait]
+impl<E: Env> WalWriter for LogWriter<E> {
+    async fn append(&mut self, write_batch: &[RowEntry]) -> Result<(), WalError> {
+        let Some(first) = write_batch.first() else {
+            return Ok(());
+        };
+        let (epoch, sequence) = (self.database.epoch, first.seq);
+        self.database
+            .push(&self.shared, sequence, |lsn| {
+                Encoded::rows(epoch, lsn, sequence, write_batch)
+            })?;
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<WalFlushResult, WalError> {
+        let wal_id = {
+            let state = self.database.state();
+            state.appended_lsn
+        };
+        let lane = Arc::clone(&self.database.lane);
+        Ok(WalFlushResult {
+            wal_id,
+            completion: Box::pin(async move {
+                lane.wait_durable(wal_id).await.map_err(unavailable)
+            }),
+        })
+    }
+
+    fn observer(&self) -> Box<dyn WalObserver> {
+        Box::new(Observer(Arc::clone(&self.database)))
+    }
+
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        self.database.checked_status()
+    }
+
+    async fn close(&mut self) -> Result<(), WalError> {
+        self.database.close(WalError::Closed);
+        Ok(())
+    }
+}
+
+struct Observer(Arc<DatabaseLog>);
+
+impl WalObserver for Observer {
+    fn status(&self) -> Result<WalStatus, WalStatus> {
+        self.0.checked_status()
+    }
+
+    fn subscribe(&self, listener: WalStatusListener) -> Result<(), WalError> {
+        let mut state = self.0.state();
+        if let Some(reason) = &state.closed {
+            return Err(reason.clone());
+        }
+        state.listeners.push(listener);
+        Ok(())
+    }
+}

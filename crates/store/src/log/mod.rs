@@ -1,0 +1,277 @@
+//! The log of a data directory: what makes writes durable before they are in a database's own files.
+//!
+//! One writer ("lane") per serving core, each with its own segments; all regions of a core share its lane, and one fdatasync
+//! makes the writes of many durable (group commit). SlateDB sees it through its WAL traits ([`database`]); an LSN is what it
+//! calls a WAL file id. LSNs come from one counter per data directory (C13). This module must not know of cells or regions:
+//! a database is a path.
+
+mod database;
+mod format;
+mod index;
+mod lane;
+mod recover;
+mod replay;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cadastre_env::{Clock, Disk, Env};
+use cadastre_types::{Code, Error, Result};
+
+use database::{DatabaseLog, LogWal};
+pub(crate) use lane::Lane;
+use index::Index;
+
+
+use crate::error::from_io;
+use crate::store::WalSync;
+
+/// Directory of the segments, below the data directory.
+const DIR: &str = "log";
+
+/// Largest segment that is ever read, bytes: bounds what a strange file can make us allocate.
+const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes of a group and a segment beside a record: headers, names, alignment.
+const RECORD_OVERHEAD: u64 = 4096;
+
+/// How long a write waits for room in the log before it is refused, so that a slow preallocation is not an error.
+const ROOM_WAIT: Duration = Duration::from_secs(2);
+
+fn segment_path(number: u64) -> String {
+    format!("{DIR}/{number:016}.log")
+}
+
+fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    if digits.len() != 16 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+/// How the log is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct LogConfig {
+    pub(crate) sync: WalSync,
+    /// Size of a segment, bytes.
+    pub(crate) segment_bytes: u64,
+    /// Writes are refused when the disk has less than this left, bytes.
+    pub(crate) low_space_bytes: u64,
+    /// Encoded writes that wait for the disk at most, bytes per lane.
+    pub(crate) queue_bytes_max: usize,
+}
+
+/// What all lanes share.
+pub(crate) struct Shared<E: Env> {
+    env: E,
+    config: LogConfig,
+    /// The last LSN given out.
+    lsn: AtomicU64,
+    /// The last segment number given out.
+    segment: AtomicU64,
+    /// Whether the disk is nearly full.
+    low_space: AtomicBool,
+    index: Mutex<Index<<E::Disk as Disk>::File>>,
+    /// The current writer of each database; older ones are fenced.
+    databases: Mutex<BTreeMap<Arc<str>, Arc<DatabaseLog>>>,
+}
+
+impl<E: Env> Shared<E> {
+    /// Looks at the space left, and tells whether it is low.
+    fn check_space(&self) -> bool {
+        let low = match self.env.disk().free_bytes() {
+            Ok(free) => free < self.config.low_space_bytes,
+            Err(error) => {
+                tracing::warn!(%error, "the free space of the log's disk is unknown");
+                false
+            }
+        };
+        if low != self.low_space.swap(low, Ordering::SeqCst) {
+            tracing::warn!(low, "space on the log's disk");
+        }
+        low
+    }
+}
+
+/// The log of a data directory.
+pub(crate) struct Log<E: Env> {
+    shared: Arc<Shared<E>>,
+    lanes: Vec<Arc<Lane>>,
+    next_lane: AtomicUsize,
+}
+
+impl<E: Env> Log<E> {
+    /// Reads what is there and starts a lane per core.
+    pub(crate) async fn open(env: E, config: LogConfig) -> Result<Self> {
+        let recovered = recover::recover(env.disk()).await?;
+        let shared = Arc::new(Shared {
+            lsn: AtomicU64::new(recovered.last_lsn),
+            segment: AtomicU64::new(recovered.last_segment),
+            low_space: AtomicBool::new(false),
+            index: Mutex::new(recovered.index),
+            databases: Mutex::new(BTreeMap::new()),
+            env,
+            config,
+        });
+        shared.check_space();
+        let mut lanes = Vec::new();
+        for core in 0..shared.env.cores() {
+            let number = u32::try_from(core).expect("cores are few");
+            let synced = recovered.lanes.get(&number).copied().unwrap_or(0);
+            lanes.push(lane::start(Arc::downgrade(&shared), &shared.env, core, synced).await?);
+        }
+        Ok(Self {
+            shared,
+            lanes,
+            next_lane: AtomicUsize::new(0),
+        })
+    }
+
+    /// Largest record, bytes.
+    pub(crate) fn record_max(&self) -> usize {
+        usize::try_from(self.shared.config.segment_bytes - RECORD_OVERHEAD).unwrap_or(usize::MAX)
+    }
+
+    /// The lane of the core this is called on; of several on one thread (the simulator has all cores on one) each in turn.
+    pub(crate) fn lane_here(&self) -> Arc<Lane> {
+        let here = std::thread::current().id();
+        let own: Vec<_> = self.lanes.iter().filter(|lane| lane.thread == here).collect();
+        let turn = self.next_lane.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(if own.is_empty() {
+            &self.lanes[turn % self.lanes.len()]
+        } else {
+            own[turn % own.len()]
+        })
+    }
+
+    /// What SlateDB is given to open a database with. The clock is raised above every time the log has seen.
+    pub(crate) fn wal(
+        &self,
+        path: &str,
+        lane: &Arc<Lane>,
+        raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+    ) -> LogWal<E> {
+        LogWal::new(
+            Arc::clone(&self.shared),
+            path.into(),
+            Arc::clone(lane),
+            raise_clock,
+        )
+    }
+
+    /// Lets a write of this many bytes in, or refuses it before it reaches the database (C17).
+    ///
+    /// # Errors
+    /// `RegionTooBusy` when the disk is nearly full or the log cannot follow.
+    pub(crate) async fn admit(&self, lane: &Lane, bytes: usize) -> Result<()> {
+        if self.shared.low_space.load(Ordering::SeqCst) {
+            return Err(Error::new(
+                Code::RegionTooBusy,
+                "the log's disk is nearly full: no writes until there is space",
+            ));
+        }
+        let bytes = bytes as u64 + RECORD_OVERHEAD;
+        if lane.has_room(bytes, self.shared.config.queue_bytes_max) {
+            return Ok(());
+        }
+        let room = lane.wait_for_room(bytes, self.shared.config.queue_bytes_max);
+        match self.shared.env.clock().timeout(ROOM_WAIT, room).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Error::new(
+                Code::RegionTooBusy,
+                "the log has no room: the disk is full or too slow",
+            )),
+        }
+    }
+
+    /// Notes durably that everything of a database up to now is in its own files, and drops its writer: called after a close
+    /// that flushed. Nothing happens when a newer writer took over meanwhile: then "up to now" is not ours to judge.
+    pub(crate) async fn forget_flushed(
+        &self,
+        path: &str,
+        writer_epoch: u64,
+        lane: &Arc<Lane>,
+    ) -> Result<()> {
+        let lsn = {
+            let mut databases = self.shared.databases.lock().expect("not poisoned");
+            if databases.get(path).map(|current| current.epoch) != Some(writer_epoch) {
+                return Ok(());
+            }
+            databases.remove(path);
+            lane.push_note(&self.shared, path, format::Encoded::flushed)
+        };
+        lane.wait_durable(lsn).await
+    }
+
+    /// Notes durably that a database is deleted.
+    pub(crate) async fn forget_deleted(&self, path: &str, lane: &Arc<Lane>) -> Result<()> {
+        let lsn = {
+            let mut databases = self.shared.databases.lock().expect("not poisoned");
+            databases.remove(path);
+            lane.push_note(&self.shared, path, format::Encoded::deleted)
+        };
+        lane.wait_durable(lsn).await
+    }
+
+    /// Removes the segments that nobody needs any more; answers the databases that hold back the others.
+    pub(crate) async fn truncate(
+        &self,
+        flushed_sequence: impl Fn(&str) -> Option<u64>,
+    ) -> Result<Vec<Arc<str>>> {
+        let (free, pinned_by) = {
+            let index = self.shared.index.lock().expect("not poisoned");
+            index.releasable(flushed_sequence)
+        };
+        for number in &free {
+            let path = segment_path(*number);
+            self.shared
+                .env
+                .disk()
+                .remove(&path)
+                .map_err(|e| from_io(&format!("removing {path}"), &e))?;
+            self.shared.index.lock().expect("not poisoned").remove(*number);
+        }
+        if !free.is_empty() {
+            tracing::debug!(segments = free.len(), "log truncated");
+            self.shared
+                .env
+                .disk()
+                .sync_dir(DIR)
+                .await
+                .map_err(|e| from_io("syncing the log's directory", &e))?;
+        }
+        self.shared.check_space();
+        Ok(pinned_by)
+    }
+
+    /// Number of segments on disk, spares not counted.
+    pub(crate) fn segments(&self) -> usize {
+        self.shared.index.lock().expect("not poisoned").len()
+    }
+
+    /// Databases with something in the oldest full segment.
+    pub(crate) fn databases_of_oldest(&self) -> Vec<Arc<str>> {
+        let index = self.shared.index.lock().expect("not poisoned");
+        index.databases_of_oldest()
+    }
+
+    /// Writes what waits and stops the lanes.
+    pub(crate) async fn close(&self) -> Result<()> {
+        for lane in &self.lanes {
+            lane.wait_durable(lane.last_pushed()).await?;
+            lane.stop();
+        }
+        Ok(())
+    }
+}
+
+impl<E: Env> Drop for Log<E> {
+    fn drop(&mut self) {
+        for lane in &self.lanes {
+            lane.stop();
+        }
+    }
+}

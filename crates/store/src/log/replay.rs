@@ -1,0 +1,126 @@
+//! Reading one database's rows back from the log when it is opened.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cadastre_env::LogFile;
+use slatedb::wal::{WalError, WalIterator, WalRows};
+
+use super::format::{self, GROUP_HEADER_LEN, GroupHeader, Record};
+use super::index::ReplayGroup;
+use super::segment_path;
+
+/// The rows of one database in the order of their LSNs, without those of deposed writers.
+pub(super) struct Replay<F> {
+    path: Arc<str>,
+    groups: VecDeque<ReplayGroup<F>>,
+    /// LSNs up to here are in the database's own files, or belong to a deleted one of the same path.
+    after: u64,
+    /// The newest epoch whose fence was passed: what an older one wrote behind it was never acknowledged (C14).
+    fence: u64,
+    ready: VecDeque<WalRows>,
+    raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+}
+
+impl<F: LogFile> Replay<F> {
+    pub(super) fn new(
+        path: Arc<str>,
+        groups: Vec<ReplayGroup<F>>,
+        after: u64,
+        raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+    ) -> Self {
+        let groups = groups
+            .into_iter()
+            .filter(|group| group.at.last_lsn > after)
+            .collect();
+        Self {
+            path,
+            groups,
+            after,
+            fence: 0,
+            ready: VecDeque::new(),
+            raise_clock,
+        }
+    }
+
+    /// Reads a group again; it was whole when it was indexed.
+    fn read(group: &ReplayGroup<F>) -> Result<(GroupHeader, Bytes), WalError> {
+        let place = || format!("{}, byte {}", segment_path(group.segment), group.at.offset);
+        let io = |error: std::io::Error| WalError::Unavailable(Arc::new(error));
+        let damaged = || {
+            WalError::DataError(Arc::new(cadastre_types::Error::corrupt(format!(
+                "{}: the group cannot be read any more",
+                place()
+            ))))
+        };
+        let head = group.file.read(group.at.offset, GROUP_HEADER_LEN).map_err(io)?;
+        let header = GroupHeader::decode(&head).ok_or_else(damaged)?;
+        if u64::from(header.body_len) > super::SEGMENT_BYTES_MAX {
+            return Err(damaged());
+        }
+        let body = group
+            .file
+            .read(
+                group.at.offset + GROUP_HEADER_LEN as u64,
+                header.body_len as usize,
+            )
+            .map_err(io)?;
+        if !header.matches(group.salt, &body) {
+            return Err(damaged());
+        }
+        Ok((header, body))
+    }
+
+    fn take_group(&mut self, group: &ReplayGroup<F>) -> Result<(), WalError> {
+        let (header, body) = Self::read(group)?;
+        let records = format::records(&header, body)
+            .map_err(|error| WalError::DataError(Arc::new(error)))?;
+        for record in records {
+            match record {
+                Record::Rows {
+                    id,
+                    epoch,
+                    lsn,
+                    sequence,
+                    rows,
+                } if id == group.id => {
+                    if lsn <= self.after || epoch < self.fence {
+                        continue;
+                    }
+                    let rows = rows.decode(sequence);
+                    let created = rows.iter().filter_map(|row| row.create_ts).max();
+                    (self.raise_clock)(created.unwrap_or(0));
+                    self.ready.push_back(WalRows {
+                        rows,
+                        last_consumed_wal_file_id: lsn,
+                    });
+                }
+                Record::Fence { id, epoch, .. } if id == group.id => {
+                    self.fence = self.fence.max(epoch);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<F: LogFile> WalIterator for Replay<F> {
+    async fn next(&mut self) -> Result<Option<WalRows>, WalError> {
+        loop {
+            if let Some(rows) = self.ready.pop_front() {
+                return Ok(Some(rows));
+            }
+            let Some(group) = self.groups.pop_front() else {
+                tracing::debug!(path = %self.path, "replay done");
+                return Ok(None);
+            };
+            self.take_group(&group)?;
+            // Long replays must not starve what else runs here.
+            tokio::task::yield_now().await;
+        }
+    }
+}

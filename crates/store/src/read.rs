@@ -1,0 +1,298 @@
+//! Reading one row: which families and columns, packed and overflow cells together, and what is kept of them.
+//!
+//! It must not know of locks or writes.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cadastre_types::{
+    Cell, Code, Error, FamilyDescriptor, Qualifiers, Query, Result, TableDescriptor, limits,
+};
+use slatedb::config::{ReadOptions, ScanOptions};
+use slatedb::{DbIterator, DbSnapshot, KeyValue};
+
+use crate::error::from_slatedb;
+use crate::key::{self, Place, RowCodec};
+use crate::packed::{self, Packed, StoredCell};
+use crate::retain::{Purpose, Rules, retain};
+
+/// Families that are read one by one; more are read with one scan of the row.
+const GETS_MAX: usize = 2;
+
+/// Columns of a wide row that are looked up one by one; more are read with one scan of its overflow cells.
+const COLUMNS_MAX: usize = 8;
+
+/// Read-ahead for scans of many rows or wide ones, bytes (facts/storage-engine.md, section 3).
+pub(crate) const READ_AHEAD: usize = 64 * 1024;
+
+/// A family that is read.
+pub(crate) struct Wanted<'a> {
+    pub(crate) family: &'a FamilyDescriptor,
+    pub(crate) qualifiers: &'a Qualifiers,
+}
+
+static ALL: Qualifiers = Qualifiers::All;
+
+/// The families of a query in the order of their names (C6).
+pub(crate) fn wanted<'a>(
+    descriptor: &'a TableDescriptor,
+    query: &'a Query,
+) -> Result<Vec<Wanted<'a>>> {
+    if query.raw
+        && query
+            .columns
+            .values()
+            .any(|q| matches!(q, Qualifiers::These(_)))
+    {
+        return Err(Error::invalid(
+            "Cannot specify any column for a raw scan",
+        ));
+    }
+    if query.columns.is_empty() {
+        let all = descriptor.families.values().map(|family| Wanted {
+            family,
+            qualifiers: &ALL,
+        });
+        return Ok(all.collect());
+    }
+    query
+        .columns
+        .iter()
+        .map(|(name, qualifiers)| {
+            let family = descriptor.family(name)?;
+            Ok(Wanted { family, qualifiers })
+        })
+        .collect()
+}
+
+pub(crate) fn read_options(query: &Query) -> ReadOptions {
+    ReadOptions {
+        cache_blocks: query.cache_blocks,
+        ..ReadOptions::default()
+    }
+}
+
+fn scan_options(query: &Query) -> ScanOptions {
+    ScanOptions {
+        cache_blocks: query.cache_blocks,
+        ..ScanOptions::default()
+    }
+}
+
+/// The cells of one family as they are stored, both forms merged.
+#[derive(Default)]
+pub(crate) struct FamilyCells {
+    /// Whether the packed value says that there are overflow cells.
+    pub(crate) flagged: bool,
+    pub(crate) packed: Vec<StoredCell>,
+    pub(crate) overflow: Vec<StoredCell>,
+}
+
+impl FamilyCells {
+    /// Adds what is stored at one place of the family.
+    fn take(&mut self, place: Place, value: Bytes) -> Result<()> {
+        match place {
+            Place::Packed { .. } => {
+                let packed = Packed::decode(value)?;
+                self.packed = packed.cells;
+                self.flagged = packed.overflow;
+            }
+            Place::Overflow {
+                qualifier,
+                timestamp,
+                cell_type,
+                ..
+            } => self.overflow.push(packed::decode_overflow(
+                qualifier, timestamp, cell_type, value,
+            )?),
+            Place::Nonce => {}
+        }
+        Ok(())
+    }
+
+    /// One sorted list. Of the same coordinates in both the higher sequence stays.
+    pub(crate) fn merged(self) -> Vec<StoredCell> {
+        packed::merge(self.packed, self.overflow)
+    }
+}
+
+/// Counts the bytes of a row that is read whole.
+#[derive(Default)]
+pub(crate) struct RowBudget(usize);
+
+impl RowBudget {
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
+        self.0 += bytes;
+        if self.0 > limits::ROW_BYTES_MAX {
+            return Err(Error::new(
+                Code::RowTooBig,
+                format!(
+                    "Max row size allowed: {}, but the row is bigger than that",
+                    limits::ROW_BYTES_MAX
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What the stored cells of a family answer to a query.
+pub(crate) fn answer(
+    row: &Bytes,
+    wanted: &Wanted<'_>,
+    query: &Query,
+    cells: Vec<StoredCell>,
+    now: i64,
+    out: &mut Vec<Cell>,
+) {
+    let purpose = Purpose::Read {
+        time_range: query.time_range_of(&wanted.family.name),
+        max_versions: query.max_versions,
+        qualifiers: wanted.qualifiers,
+        raw: query.raw,
+    };
+    let kept = retain(cells, &Rules::of(wanted.family), purpose, now);
+    out.extend(kept.into_iter().map(|cell| Cell {
+        row: row.clone(),
+        family: wanted.family.name.clone(),
+        qualifier: cell.qualifier,
+        timestamp: cell.timestamp,
+        cell_type: cell.cell_type,
+        value: cell.value,
+        tags: cell.tags,
+        sequence_id: cell.sequence,
+    }));
+}
+
+/// Reads a row at a snapshot.
+pub(crate) async fn row_at(
+    snapshot: &DbSnapshot,
+    codec: RowCodec,
+    descriptor: &TableDescriptor,
+    row: &Bytes,
+    query: &Query,
+    now: i64,
+) -> Result<Vec<Cell>> {
+    let wanted = wanted(descriptor, query)?;
+    let prefix = codec.prefix(row);
+    let mut out = Vec::new();
+    if prefix.len() + 3 > key::KEY_MAX {
+        // Such a row cannot have been written.
+        return Ok(out);
+    }
+    let mut budget = RowBudget::default();
+    if wanted.len() > GETS_MAX {
+        let mut families = whole_row(snapshot, &prefix, query, &mut budget).await?;
+        for family in &wanted {
+            if let Some(cells) = families.remove(&family.family.id) {
+                answer(row, family, query, cells.merged(), now, &mut out);
+            }
+        }
+        return Ok(out);
+    }
+    for family in &wanted {
+        let key = key::packed(&prefix, family.family.id);
+        let value = snapshot
+            .get_with_options(&key, &read_options(query))
+            .await
+            .map_err(|e| from_slatedb(&e))?;
+        let Some(value) = value else { continue };
+        budget.take(value.len())?;
+        let cells = with_overflow(snapshot, &prefix, family, query, value, &mut budget).await?;
+        answer(row, family, query, cells, now, &mut out);
+    }
+    Ok(out)
+}
+
+/// The cells of a family from its packed value, and its overflow cells if it has some.
+pub(crate) async fn with_overflow(
+    snapshot: &DbSnapshot,
+    prefix: &[u8],
+    wanted: &Wanted<'_>,
+    query: &Query,
+    value: Bytes,
+    budget: &mut RowBudget,
+) -> Result<Vec<StoredCell>> {
+    let mut cells = FamilyCells::default();
+    let id = wanted.family.id;
+    cells.take(Place::Packed { family: id }, value)?;
+    if !cells.flagged {
+        return Ok(cells.packed);
+    }
+    let row_len = prefix.len();
+    match wanted.qualifiers {
+        Qualifiers::These(these) if these.len() <= COLUMNS_MAX => {
+            // Markers of the whole family stand under the empty qualifier.
+            let mut columns = these.clone();
+            columns.insert(Bytes::new());
+            for column in &columns {
+                let prefix = key::overflow_column(prefix, id, column);
+                scan_overflow(snapshot, row_len, &prefix, query, budget, &mut cells).await?;
+            }
+        }
+        _ => {
+            let prefix = key::overflow_prefix(prefix, id);
+            scan_overflow(snapshot, row_len, &prefix, query, budget, &mut cells).await?;
+        }
+    }
+    Ok(cells.merged())
+}
+
+async fn scan_overflow(
+    snapshot: &DbSnapshot,
+    row_len: usize,
+    prefix: &[u8],
+    query: &Query,
+    budget: &mut RowBudget,
+    out: &mut FamilyCells,
+) -> Result<()> {
+    let mut entries = scan(snapshot, prefix, query).await?;
+    while let Some(entry) = next(&mut entries).await? {
+        budget.take(entry.key.len() + entry.value.len())?;
+        let place = key::place(entry.key.slice(row_len..))?;
+        out.take(place, entry.value)?;
+    }
+    Ok(())
+}
+
+async fn scan(snapshot: &DbSnapshot, prefix: &[u8], query: &Query) -> Result<DbIterator> {
+    snapshot
+        .scan_prefix_with_options(prefix, .., &scan_options(query))
+        .await
+        .map_err(|e| from_slatedb(&e))
+}
+
+/// The next entry of a scan.
+pub(crate) async fn next(entries: &mut DbIterator) -> Result<Option<KeyValue>> {
+    entries.next().await.map_err(|e| from_slatedb(&e))
+}
+
+/// All families of a row in one scan, by id.
+pub(crate) async fn whole_row(
+    snapshot: &DbSnapshot,
+    prefix: &[u8],
+    query: &Query,
+    budget: &mut RowBudget,
+) -> Result<BTreeMap<u16, FamilyCells>> {
+    let mut families = BTreeMap::new();
+    let mut entries = scan(snapshot, prefix, query).await?;
+    while let Some(entry) = next(&mut entries).await? {
+        budget.take(entry.key.len() + entry.value.len())?;
+        collect(&mut families, key::place(entry.key.slice(prefix.len()..))?, entry.value)?;
+    }
+    Ok(families)
+}
+
+/// Adds one entry of a row to what was read of it.
+pub(crate) fn collect(
+    families: &mut BTreeMap<u16, FamilyCells>,
+    place: Place,
+    value: Bytes,
+) -> Result<()> {
+    match place {
+        Place::Packed { family } | Place::Overflow { family, .. } => {
+            families.entry(family).or_default().take(place, value)
+        }
+        Place::Nonce => Ok(()),
+    }
+}

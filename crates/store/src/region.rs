@@ -1,0 +1,369 @@
+//! One open region: reading it, and what its writes share.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_env::Env;
+use cadastre_types::{Cell, Code, Error, Query, RegionInfo, Result, TableDescriptor, limits};
+use slatedb::DbSnapshot;
+use slatedb::config::{DurabilityLevel, ReadOptions};
+
+use crate::clock::RowTimestamps;
+use crate::database::Database;
+use crate::error::from_slatedb;
+use crate::key::{self, NONCE_FAMILY, RowCodec};
+use crate::locks::{LockTable, RowLocks};
+use crate::maintenance;
+use crate::merge::CellMerge;
+use crate::packed::Packed;
+use crate::read;
+use crate::scan::{RowRange, Scanner};
+use crate::store::{RegionSpec, StoreShared, region_path};
+use crate::write::WriteState;
+
+/// A region served here. Clones are the same region; it may be used from any core, but works best on its own.
+pub struct Region<E: Env> {
+    pub(crate) shared: Arc<RegionShared<E>>,
+}
+
+impl<E: Env> Clone for Region<E> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+/// What handles, scanners and locks of a region share.
+pub(crate) struct RegionShared<E: Env> {
+    pub(crate) info: RegionInfo,
+    descriptor: RwLock<Arc<TableDescriptor>>,
+    pub(crate) codec: RowCodec,
+    pub(crate) database: Arc<Database<E>>,
+    pub(crate) locks: LockTable,
+    pub(crate) timestamps: RowTimestamps,
+    pub(crate) writes: WriteState,
+}
+
+impl<E: Env> RegionShared<E> {
+    pub(crate) fn descriptor(&self) -> Arc<TableDescriptor> {
+        Arc::clone(&self.descriptor.read().expect("not poisoned"))
+    }
+}
+
+/// A moment of a region, all of which is durable. Clones are the same moment; while one lives, what it shows is kept.
+pub struct ReadPoint<E: Env> {
+    pub(crate) snapshot: Arc<DbSnapshot>,
+    // Keeps the database from being dropped under the snapshot.
+    _region: Arc<RegionShared<E>>,
+}
+
+impl<E: Env> Clone for ReadPoint<E> {
+    fn clone(&self) -> Self {
+        Self {
+            snapshot: Arc::clone(&self.snapshot),
+            _region: Arc::clone(&self._region),
+        }
+    }
+}
+
+impl<E: Env> ReadPoint<E> {
+    /// The last sequence number it shows: HBase's mvcc read point.
+    pub fn sequence(&self) -> u64 {
+        self.snapshot.seq()
+    }
+}
+
+/// Load and size of a region, for `GetRegionLoad` and for decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RegionLoad {
+    /// Bytes of its files, about. Shared files of a split parent count fully until the first compaction.
+    pub store_file_bytes: u64,
+    /// Number of its files.
+    pub store_files: u32,
+    /// Unflushed bytes, about.
+    pub memstore_bytes: u64,
+    /// Last sequence number that is in its files.
+    pub flushed_sequence: u64,
+}
+
+impl<E: Env> Region<E> {
+    pub(crate) async fn open(store: Arc<StoreShared<E>>, spec: RegionSpec) -> Result<Self> {
+        check_descriptor(&spec.descriptor)?;
+        let codec = if spec.info.is_meta() {
+            RowCodec::Meta
+        } else {
+            RowCodec::Plain
+        };
+        let path = region_path(&spec.info);
+        if let Some(open) = store.open_database(&path)
+            && !open.is_closed()
+        {
+            return Err(Error::invalid(format!("{path} is open here already")));
+        }
+        let database = Database::open(
+            store,
+            &path,
+            Some(codec),
+            Some(Arc::new(CellMerge)),
+            spec.expected_epoch,
+        )
+        .await?;
+        let timestamps = RowTimestamps::above(database.clock.seen_ms());
+        Ok(Self {
+            shared: Arc::new(RegionShared {
+                info: spec.info,
+                descriptor: RwLock::new(spec.descriptor),
+                codec,
+                database,
+                locks: LockTable::new(),
+                timestamps,
+                writes: WriteState::new(),
+            }),
+        })
+    }
+
+    /// The region.
+    pub fn info(&self) -> &RegionInfo {
+        &self.shared.info
+    }
+
+    /// Its table as of now.
+    pub fn descriptor(&self) -> Arc<TableDescriptor> {
+        self.shared.descriptor()
+    }
+
+    /// The writer epoch of this open; the next opener's is higher and fences this one (INV-2).
+    pub fn epoch(&self) -> u64 {
+        self.shared.database.epoch
+    }
+
+    /// HBase's open sequence number: above every sequence number written before this open.
+    pub fn open_sequence_number(&self) -> u64 {
+        self.shared.database.opened_at + 1
+    }
+
+    /// Whether it was closed here, or a newer opener fenced it, or a fault closed it: drop it then.
+    pub fn is_closed(&self) -> bool {
+        self.shared.database.is_closed()
+    }
+
+    /// Its load.
+    pub fn load(&self) -> RegionLoad {
+        let database = &self.shared.database;
+        let manifest = database.db.manifest();
+        let mut load = RegionLoad {
+            memstore_bytes: database.unflushed_bytes(),
+            flushed_sequence: manifest.last_l0_seq(),
+            ..RegionLoad::default()
+        };
+        for view in manifest.all_sst_views() {
+            load.store_files += 1;
+            load.store_file_bytes += view.estimate_size();
+        }
+        load
+    }
+
+    /// Writes what is in memory to files.
+    ///
+    /// # Errors
+    /// `NotServingRegion` once closed, `Fenced`, `Io`.
+    pub async fn flush(&self) -> Result<()> {
+        let _open = self.shared.database.begin().await?;
+        self.shared.database.flush().await
+    }
+
+    /// Merges files: with `major` all of them, dropping what is deleted, expired or over VERSIONS; else those that are worth it.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub async fn compact(&self, major: bool) -> Result<()> {
+        let _open = self.shared.database.begin().await?;
+        maintenance::compact_region(&self.shared, major).await
+    }
+
+    /// Lets what runs finish, flushes and closes. Closed before is closed.
+    ///
+    /// # Errors
+    /// As the flush's; the region is closed all the same.
+    pub async fn close(&self) -> Result<()> {
+        self.shared.database.close().await
+    }
+
+    /// Serves by a changed descriptor from now on. Family ids must be the old ones for the families that stay (C6).
+    ///
+    /// # Errors
+    /// For a descriptor that cannot be served.
+    pub async fn alter(&self, descriptor: Arc<TableDescriptor>) -> Result<()> {
+        check_descriptor(&descriptor)?;
+        *self.shared.descriptor.write().expect("not poisoned") = descriptor;
+        Ok(())
+    }
+
+    /// This moment, once all of it is durable (C2).
+    ///
+    /// # Errors
+    /// `NotServingRegion` once closed, `Fenced`.
+    pub async fn read_point(&self) -> Result<ReadPoint<E>> {
+        let _open = self.shared.database.begin().await?;
+        Ok(ReadPoint {
+            snapshot: self.shared.database.durable_snapshot().await?,
+            _region: Arc::clone(&self.shared),
+        })
+    }
+
+    fn check_row(&self, row: &[u8]) -> Result<()> {
+        if self.shared.info.is_meta() || self.shared.info.contains(row) {
+            return Ok(());
+        }
+        Err(wrong_region(&self.shared.info, row, "get"))
+    }
+
+    /// The row's durable cells in HBase's order: family name, qualifier, timestamp descending.
+    ///
+    /// # Errors
+    /// `WrongRegion`, `NoSuchColumnFamily`, `NotServingRegion` once closed, `RowTooBig`, `Corrupt`, `Io`.
+    pub async fn get(&self, row: &[u8], query: &Query) -> Result<Vec<Cell>> {
+        self.check_row(row)?;
+        let database = &self.shared.database;
+        let _open = database.begin().await?;
+        let descriptor = self.descriptor();
+        let row = Bytes::copy_from_slice(row);
+        if let Some(cells) = self.get_packed(&descriptor, &row, query).await? {
+            return Ok(cells);
+        }
+        let snapshot = database.durable_snapshot().await?;
+        let now = database.clock.wall_ms();
+        read::row_at(&snapshot, self.shared.codec, &descriptor, &row, query, now).await
+    }
+
+    /// One family that is packed: one lookup, whose one moment is chosen by SlateDB among the durable ones. `None` if it takes
+    /// more, which must then be read at one moment (C2).
+    async fn get_packed(
+        &self,
+        descriptor: &TableDescriptor,
+        row: &Bytes,
+        query: &Query,
+    ) -> Result<Option<Vec<Cell>>> {
+        let wanted = read::wanted(descriptor, query)?;
+        let [only] = &wanted[..] else {
+            return Ok(None);
+        };
+        let key = key::packed(&self.shared.codec.prefix(row), only.family.id);
+        if row.is_empty() || row.len() > limits::ROW_MAX || key.len() > key::KEY_MAX {
+            return Ok(Some(Vec::new()));
+        }
+        let options = ReadOptions {
+            durability_filter: DurabilityLevel::Remote,
+            ..read::read_options(query)
+        };
+        let database = &self.shared.database;
+        let value = database
+            .db
+            .get_with_options(&key, &options)
+            .await
+            .map_err(|e| from_slatedb(&e))?;
+        let Some(value) = value else {
+            return Ok(Some(Vec::new()));
+        };
+        let packed = Packed::decode(value)?;
+        if packed.overflow {
+            return Ok(None);
+        }
+        let mut out = Vec::new();
+        let now = database.clock.wall_ms();
+        read::answer(row, only, query, packed.cells, now, &mut out);
+        Ok(Some(out))
+    }
+
+    /// As [`Self::get`], at a read point.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn get_at(
+        &self,
+        row: &[u8],
+        query: &Query,
+        at: &ReadPoint<E>,
+    ) -> Result<Vec<Cell>> {
+        self.check_row(row)?;
+        let database = &self.shared.database;
+        let _open = database.begin().await?;
+        let row = Bytes::copy_from_slice(row);
+        let now = database.clock.wall_ms();
+        read::row_at(
+            &at.snapshot,
+            self.shared.codec,
+            &self.descriptor(),
+            &row,
+            query,
+            now,
+        )
+        .await
+    }
+
+    /// Rows of a range in either order, at a read point. The range is not cut to the region: no other rows are here.
+    ///
+    /// # Errors
+    /// `NoSuchColumnFamily`, `NotServingRegion` once closed.
+    pub async fn scan(
+        &self,
+        range: RowRange,
+        reversed: bool,
+        query: Query,
+        at: ReadPoint<E>,
+    ) -> Result<Scanner<E>> {
+        let _open = self.shared.database.begin().await?;
+        Scanner::new(Arc::clone(&self.shared), &range, reversed, query, at)
+    }
+
+    /// Locks rows, in key order (C9), waiting until the deadline (mono).
+    ///
+    /// # Errors
+    /// `TimeoutIo` at the deadline, `WrongRegion` for rows outside, `NotServingRegion` once closed.
+    pub async fn lock_rows(
+        &self,
+        rows: BTreeSet<Bytes>,
+        deadline: Duration,
+    ) -> Result<RowLocks<E>> {
+        for row in &rows {
+            key::check(self.shared.codec, row, b"")?;
+            if !self.shared.info.is_meta() && !self.shared.info.contains(row) {
+                return Err(wrong_region(&self.shared.info, row, "mutation"));
+            }
+        }
+        let open = self.shared.database.begin().await?;
+        RowLocks::acquire(Arc::clone(&self.shared), rows, deadline, open).await
+    }
+}
+
+/// HBase's words for a row outside the region.
+fn wrong_region(info: &RegionInfo, row: &[u8], operation: &str) -> Error {
+    Error::new(
+        Code::WrongRegion,
+        format!(
+            "Requested row out of range for {operation} on HRegion {}, startKey='{}', getEndKey()='{}', row='{}'",
+            String::from_utf8_lossy(&info.name()),
+            info.start_key.escape_ascii(),
+            info.end_key.escape_ascii(),
+            row.escape_ascii()
+        ),
+    )
+}
+
+/// Every family needs an id of its own, which is part of the keys.
+fn check_descriptor(descriptor: &TableDescriptor) -> Result<()> {
+    let mut ids = BTreeSet::new();
+    for (name, family) in &descriptor.families {
+        if family.id == 0 || family.id == NONCE_FAMILY || !ids.insert(family.id) {
+            return Err(Error::invalid(format!(
+                "family {} of {} has no id of its own",
+                String::from_utf8_lossy(name),
+                descriptor.name
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Scanning rows of a region in either order through one snapshot.
+//!
+//! It must not know of filters, batches or limits: those are the region server's.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_env::{Clock, Env};
+use cadastre_types::{Cell, Query, Result};
+use slatedb::config::ScanOptions;
+use slatedb::{DbIterator, DbSnapshot, IterationOrder, KeyValue};
+
+use crate::error::from_slatedb;
+use crate::key::{self, RowCodec};
+use crate::read::{self, FamilyCells, READ_AHEAD, RowBudget};
+use crate::region::{ReadPoint, RegionShared};
+
+/// Rows to scan, in row order whatever the direction: `start` is the lower end. Empty = open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowRange {
+    /// Lower end.
+    pub start: Bytes,
+    /// Whether the lower end itself belongs to it.
+    pub include_start: bool,
+    /// Upper end.
+    pub stop: Bytes,
+    /// Whether the upper end itself belongs to it.
+    pub include_stop: bool,
+}
+
+impl RowRange {
+    /// Every row.
+    pub fn all() -> Self {
+        Self {
+            start: Bytes::new(),
+            include_start: true,
+            stop: Bytes::new(),
+            include_stop: false,
+        }
+    }
+
+    /// The range as keys.
+    fn keys(&self, codec: RowCodec) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let lower = match (self.start.is_empty(), self.include_start) {
+            (true, _) => Bound::Unbounded,
+            (false, true) => Bound::Included(codec.prefix(&self.start)),
+            (false, false) => Bound::Included(key::after_row(&codec.prefix(&self.start))),
+        };
+        let upper = match (self.stop.is_empty(), self.include_stop) {
+            (true, _) => Bound::Unbounded,
+            (false, false) => Bound::Excluded(codec.prefix(&self.stop)),
+            (false, true) => Bound::Excluded(key::after_row(&codec.prefix(&self.stop))),
+        };
+        (lower, upper)
+    }
+}
+
+/// Whether the range holds no key at all: SlateDB refuses such ranges.
+fn is_empty(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> bool {
+    match (lower, upper) {
+        (Bound::Included(lower), Bound::Excluded(upper)) => lower >= upper,
+        _ => false,
+    }
+}
+
+/// Rows one after the other, as of its read point.
+pub struct Scanner<E: Env> {
+    region: Arc<RegionShared<E>>,
+    at: ReadPoint<E>,
+    query: Query,
+    reversed: bool,
+    range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    entries: Option<DbIterator>,
+    /// When `entries` was made (mono): replaced files live only so long (C12).
+    made: Duration,
+    /// The first entry of the next row, read already.
+    ahead: Option<KeyValue>,
+    done: bool,
+}
+
+impl<E: Env> Scanner<E> {
+    pub(crate) fn new(
+        region: Arc<RegionShared<E>>,
+        range: &RowRange,
+        reversed: bool,
+        query: Query,
+        at: ReadPoint<E>,
+    ) -> Result<Self> {
+        read::wanted(&region.descriptor(), &query)?;
+        let range = range.keys(region.codec);
+        Ok(Self {
+            done: is_empty(&range.0, &range.1),
+            region,
+            at,
+            query,
+            reversed,
+            range,
+            entries: None,
+            made: Duration::ZERO,
+            ahead: None,
+        })
+    }
+
+    /// Its read point.
+    pub fn read_point(&self) -> &ReadPoint<E> {
+        &self.at
+    }
+
+    /// The next row that has something to show; cells in HBase's order.
+    ///
+    /// # Errors
+    /// `NotServingRegion` once the region is closed, `RowTooBig` over [`cadastre_types::limits::ROW_BYTES_MAX`], `Corrupt`, `Io`.
+    pub async fn next_row(&mut self) -> Result<Option<Vec<Cell>>> {
+        let _open = self.region.database.begin().await?;
+        while !self.done {
+            self.refresh().await?;
+            let Some((prefix, families)) = self.read_row().await? else {
+                self.done = true;
+                break;
+            };
+            self.skip_past(&prefix);
+            let cells = self.answer(&prefix, families)?;
+            if !cells.is_empty() {
+                return Ok(Some(cells));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the iterator, or makes it again before the files it reads may be gone (C12).
+    async fn refresh(&mut self) -> Result<()> {
+        let store = &self.region.database.store;
+        let now = store.env.clock().mono();
+        let life = store.config.checkpoint_lifetime() / 2;
+        if self.entries.is_some() && now.saturating_sub(self.made) < life {
+            return Ok(());
+        }
+        self.ahead = None;
+        self.made = now;
+        if is_empty(&self.range.0, &self.range.1) {
+            self.done = true;
+            self.entries = None;
+            return Ok(());
+        }
+        let options = ScanOptions {
+            cache_blocks: self.query.cache_blocks,
+            read_ahead_bytes: READ_AHEAD,
+            order: if self.reversed {
+                IterationOrder::Descending
+            } else {
+                IterationOrder::Ascending
+            },
+            ..ScanOptions::default()
+        };
+        let snapshot: &DbSnapshot = &self.at.snapshot;
+        let entries = snapshot
+            .scan_with_options(self.range.clone(), &options)
+            .await
+            .map_err(|e| from_slatedb(&e))?;
+        self.entries = Some(entries);
+        Ok(())
+    }
+
+    /// Takes the row just read out of the range, so that a new iterator goes on behind it.
+    fn skip_past(&mut self, prefix: &Bytes) {
+        if self.reversed {
+            self.range.1 = Bound::Excluded(prefix.to_vec());
+        } else {
+            self.range.0 = Bound::Included(key::after_row(prefix));
+        }
+    }
+
+    async fn next_entry(&mut self) -> Result<Option<KeyValue>> {
+        if let Some(entry) = self.ahead.take() {
+            return Ok(Some(entry));
+        }
+        match &mut self.entries {
+            Some(entries) => read::next(entries).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Everything of the next row, with its prefix.
+    async fn read_row(&mut self) -> Result<Option<(Bytes, BTreeMap<u16, FamilyCells>)>> {
+        let damaged = || cadastre_types::Error::corrupt("a stored key has no row");
+        let Some(first) = self.next_entry().await? else {
+            return Ok(None);
+        };
+        let len = self.region.codec.prefix_len(&first.key).ok_or_else(damaged)?;
+        let prefix = first.key.slice(..len);
+        let mut families = BTreeMap::new();
+        let mut budget = RowBudget::default();
+        let mut entry = first;
+        loop {
+            budget.take(entry.key.len() + entry.value.len())?;
+            read::collect(&mut families, key::place(entry.key.slice(len..))?, entry.value)?;
+            match self.next_entry().await? {
+                None => break,
+                Some(next) if next.key.starts_with(&prefix) => entry = next,
+                Some(next) => {
+                    self.ahead = Some(next);
+                    break;
+                }
+            }
+        }
+        if self.reversed {
+            for cells in families.values_mut() {
+                cells.overflow.reverse();
+            }
+        }
+        Ok(Some((prefix, families)))
+    }
+
+    fn answer(
+        &self,
+        prefix: &Bytes,
+        mut families: BTreeMap<u16, FamilyCells>,
+    ) -> Result<Vec<Cell>> {
+        let descriptor = self.region.descriptor();
+        let row = self.region.codec.row(prefix)?;
+        let now = self.region.database.clock.wall_ms();
+        let mut out = Vec::new();
+        for wanted in read::wanted(&descriptor, &self.query)? {
+            if let Some(cells) = families.remove(&wanted.family.id) {
+                read::answer(&row, &wanted, &self.query, cells.merged(), now, &mut out);
+            }
+        }
+        Ok(out)
+    }
+}

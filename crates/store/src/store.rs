@@ -1,0 +1,320 @@
+//! The store of one data directory and object store: opens regions and the master's database, owns log, cache and lock.
+//!
+//! It must not know how rows are laid out.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use cadastre_env::{Disk, DiskLock, Env};
+use cadastre_types::{Code, Error, RegionInfo, Result, TableDescriptor};
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use tokio::sync::Notify;
+
+use crate::cache::BlockCache;
+use crate::cluster;
+use crate::database::Database;
+use crate::error::{from_io, from_object_store};
+use crate::kv::Kv;
+use crate::log::{Log, LogConfig};
+use crate::maintenance;
+use crate::region::Region;
+
+/// The data directory's lock file.
+const LOCK_FILE: &str = "LOCK";
+
+/// Databases open at one time at most, so that file handles and memory are bounded (INV-9); an idle one takes about 300 kB.
+const DATABASES_MAX: usize = 4096;
+
+/// When a write counts as durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalSync {
+    /// After fdatasync: survives a power cut. Group commit makes one serve many writes.
+    Fdatasync,
+    /// After write(2): survives a kill, not a power cut. HBase's own default on a local disk.
+    Write,
+}
+
+/// Sizes and modes of a store. [`StoreConfig::new`] derives everything from the memory; the simulator sets small sizes so that
+/// everything happens often.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// Memory of all caches and memtables together, bytes.
+    pub memory_bytes: u64,
+    /// When a write counts as durable.
+    pub wal_sync: WalSync,
+    /// Memory of the block cache, bytes, out of `memory_bytes`.
+    pub block_cache_bytes: u64,
+    /// Unflushed writes of all regions together, bytes, out of `memory_bytes`; above it the largest regions are flushed.
+    pub unflushed_bytes: u64,
+    /// A region's memtable becomes a file at this size, bytes.
+    pub memtable_bytes: u64,
+    /// Size of a log segment, bytes; no write can be larger.
+    pub segment_bytes: u64,
+    /// Log segments on disk at most before the regions that hold the oldest back are flushed.
+    pub segments_max: usize,
+    /// Writes are refused when the log's disk has less than this left, bytes.
+    pub low_space_bytes: u64,
+    /// L0 files of a region at which it is compacted.
+    pub compact_at_files: usize,
+    /// How long files that a compaction replaced stay readable, ms: twice the longest life of a scanner's iterator.
+    pub checkpoint_lifetime_ms: u64,
+    /// Age below which garbage collection leaves files alone, ms: longer than any stalled process may live.
+    pub garbage_min_age_ms: u64,
+}
+
+impl StoreConfig {
+    /// Production sizes for this much memory.
+    pub fn new(memory_bytes: u64) -> Self {
+        let unflushed_bytes = memory_bytes / 4;
+        Self {
+            memory_bytes,
+            wal_sync: WalSync::Fdatasync,
+            block_cache_bytes: memory_bytes / 2,
+            unflushed_bytes,
+            // 64 to 128 MB is best while loading (facts/storage-engine.md, section 4), but never more than half the budget.
+            memtable_bytes: (64 << 20).min(unflushed_bytes / 2).max(1 << 20),
+            segment_bytes: 64 << 20,
+            segments_max: 16,
+            low_space_bytes: 512 << 20,
+            compact_at_files: 4,
+            checkpoint_lifetime_ms: 15 * 60 * 1000,
+            garbage_min_age_ms: 10 * 60 * 1000,
+        }
+    }
+}
+
+/// Which region to open.
+#[derive(Debug, Clone)]
+pub struct RegionSpec {
+    /// The region.
+    pub info: RegionInfo,
+    /// Its table; every family has its id.
+    pub descriptor: Arc<TableDescriptor>,
+    /// Open only if nobody opened it since: the writer epoch that is expected to be the last one (C20).
+    pub expected_epoch: Option<u64>,
+}
+
+/// Regions and databases of one data directory. Clones are the same store.
+pub struct Store<E: Env> {
+    pub(crate) shared: Arc<StoreShared<E>>,
+}
+
+impl<E: Env> Clone for Store<E> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+/// What a store's databases share.
+pub(crate) struct StoreShared<E: Env> {
+    pub(crate) env: E,
+    pub(crate) objects: Arc<dyn ObjectStore>,
+    pub(crate) config: StoreConfig,
+    pub(crate) log: Log<E>,
+    pub(crate) cache: Arc<BlockCache>,
+    /// Wakes the maintenance task.
+    pub(crate) wake: Notify,
+    /// Bytes written and not yet flushed, over all databases.
+    pub(crate) unflushed: AtomicU64,
+    pub(crate) closed: AtomicBool,
+    cluster_id: String,
+    opens: AtomicU64,
+    open: Mutex<BTreeMap<Arc<str>, Weak<Database<E>>>>,
+    _lock: DiskLock,
+}
+
+impl<E: Env> StoreShared<E> {
+    /// A number for each open of a database in this process, for seeds and cache scopes.
+    pub(crate) fn next_open(&self) -> u64 {
+        self.opens.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn open_map(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Weak<Database<E>>>> {
+        self.open.lock().expect("not poisoned")
+    }
+
+    /// The databases that are open, in the order of their paths.
+    pub(crate) fn open_databases(&self) -> Vec<Arc<Database<E>>> {
+        self.open_map().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// An open database by its path.
+    pub(crate) fn open_database(&self, path: &str) -> Option<Arc<Database<E>>> {
+        self.open_map().get(path).and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn add_open(&self, database: &Arc<Database<E>>) -> Result<()> {
+        let mut open = self.open_map();
+        open.retain(|_, database| database.strong_count() > 0);
+        if open.len() >= DATABASES_MAX {
+            return Err(Error::new(
+                Code::Io,
+                format!("{DATABASES_MAX} regions are open on this server: no more"),
+            ));
+        }
+        open.insert(Arc::clone(&database.path), Arc::downgrade(database));
+        Ok(())
+    }
+
+    /// Takes a database off the list, unless another one of the same path took its place.
+    pub(crate) fn remove_open(&self, database: &Database<E>) {
+        let mut open = self.open_map();
+        let this: *const Database<E> = database;
+        if open
+            .get(&database.path)
+            .is_some_and(|listed| std::ptr::eq(listed.as_ptr(), this))
+        {
+            open.remove(&database.path);
+        }
+    }
+}
+
+impl<E: Env> Store<E> {
+    /// Opens the store: takes the data directory's lock, checks the cluster file, reads the log.
+    ///
+    /// `objects` holds everything below its root and must make what it stores durable before it answers (on a local disk:
+    /// `LocalFileSystem::with_fsync`), since the log is cut after a flush (C17).
+    ///
+    /// # Errors
+    /// When another process uses the directory, and for damaged or newer formats, naming the file, which is left as it is.
+    pub async fn open(
+        env: E,
+        objects: Arc<dyn ObjectStore>,
+        config: StoreConfig,
+    ) -> Result<Self> {
+        let lock = env.disk().lock(LOCK_FILE).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::WouldBlock {
+                return Error::invalid("another process uses the data directory");
+            }
+            from_io("locking the data directory", &error)
+        })?;
+        let cluster_id = cluster::open(&env, &*objects).await?;
+        let log = Log::open(
+            env.clone(),
+            LogConfig {
+                sync: config.wal_sync,
+                segment_bytes: config.segment_bytes,
+                low_space_bytes: config.low_space_bytes,
+                queue_bytes_max: usize::try_from(config.segment_bytes).unwrap_or(usize::MAX),
+            },
+        )
+        .await?;
+        let shared = Arc::new(StoreShared {
+            cache: Arc::new(BlockCache::new(config.block_cache_bytes)),
+            env,
+            objects,
+            config,
+            log,
+            wake: Notify::new(),
+            unflushed: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            cluster_id,
+            opens: AtomicU64::new(0),
+            open: Mutex::new(BTreeMap::new()),
+            _lock: lock,
+        });
+        maintenance::start(&shared);
+        Ok(Self { shared })
+    }
+
+    /// The cluster's id, made when the store was.
+    pub fn cluster_id(&self) -> &str {
+        &self.shared.cluster_id
+    }
+
+    /// Largest write that one [`RowLocks::write`](crate::RowLocks::write) takes, bytes as the log counts them.
+    pub fn write_bytes_max(&self) -> usize {
+        self.shared.log.record_max()
+    }
+
+    /// Opens a region; call it on the serving core that will own it: its writer stays there, its flushes and compactions run
+    /// in the background.
+    ///
+    /// # Errors
+    /// `Fenced` when the expected epoch is not the last one; `Corrupt` for damaged files.
+    pub async fn open_region(&self, spec: RegionSpec) -> Result<Region<E>> {
+        Region::open(Arc::clone(&self.shared), spec).await
+    }
+
+    /// Deletes a closed region's objects and what the log has of it. Done before is done.
+    ///
+    /// # Errors
+    /// When it is open here; `Io` from the object store.
+    pub async fn delete_region(&self, info: &RegionInfo) -> Result<()> {
+        let path = region_path(info);
+        if self.shared.open_database(&path).is_some() {
+            return Err(Error::invalid(format!(
+                "{path} is open: close the region before it is deleted"
+            )));
+        }
+        let prefix = Path::from(path.as_str());
+        let objects: Vec<_> = self
+            .shared
+            .objects
+            .list(Some(&prefix))
+            .map_ok(|object| object.location)
+            .try_collect()
+            .await
+            .map_err(|e| from_object_store(&e))?;
+        for object in objects {
+            match self.shared.objects.delete(&object).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(from_object_store(&error)),
+            }
+        }
+        let lane = self.shared.log.lane_here();
+        self.shared.log.forget_deleted(&path, &lane).await
+    }
+
+    /// Opens a plain key-value database, such as the master's; call it on the core that will own it.
+    ///
+    /// # Errors
+    /// As [`Self::open_region`].
+    pub async fn open_kv(&self, path: &str) -> Result<Kv<E>> {
+        Kv::open(Arc::clone(&self.shared), path).await
+    }
+
+    /// Closes every database that is still open (flushing it), then the log. The serving cores must still run.
+    ///
+    /// # Errors
+    /// The first database's that could not be closed; the others are closed all the same.
+    pub async fn close(&self) -> Result<()> {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        self.shared.wake.notify_one();
+        let mut first_error = Ok(());
+        for database in self.shared.open_databases() {
+            if let Err(error) = database.close().await {
+                tracing::warn!(path = &*database.path, %error, "a database did not close cleanly");
+                first_error = first_error.and(Err(error));
+            }
+        }
+        self.shared.log.close().await?;
+        first_error
+    }
+}
+
+/// Where a region's objects lie.
+pub(crate) fn region_path(info: &RegionInfo) -> String {
+    if info.is_meta() {
+        return "meta".to_owned();
+    }
+    format!(
+        "data/{}/{}/{}",
+        info.table.namespace(),
+        info.table.qualifier(),
+        info.encoded_name()
+    )
+}
+
+impl StoreConfig {
+    /// [`Self::checkpoint_lifetime_ms`] as a duration.
+    pub(crate) fn checkpoint_lifetime(&self) -> Duration {
+        Duration::from_millis(self.checkpoint_lifetime_ms)
+    }
+}

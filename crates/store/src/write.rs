@@ -1,0 +1,418 @@
+//! Turning cells into one atomic write: operands, folds, overflow (facts/storage-engine.md, section 2), nonces.
+//!
+//! Called under the rows' locks. A narrow row's write is an operand and reads nothing. Every [`CHAIN_MAX`]-th write of a key since
+//! the last flush reads, trims and puts the whole, so that chains stay short, and then judges whether the row has grown wide.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::Mutex;
+
+use bytes::{Buf, Bytes};
+use cadastre_env::Env;
+use cadastre_types::{Cell, Error, LATEST_TIMESTAMP, Result};
+use slatedb::WriteBatch;
+
+use crate::database::Prepared;
+use crate::error::from_slatedb;
+use crate::key;
+use crate::packed::{self, Packed, StoredCell};
+use crate::region::RegionShared;
+use crate::retain::{Purpose, Rules, retain};
+
+/// Operands of one key in the memtable: a get walks each, 0.4 to 2 us.
+const CHAIN_MAX: u8 = 16;
+
+/// A cell with a larger value is an overflow cell at once, bytes.
+const CELL_OVERFLOW: usize = 32 * 1024;
+
+/// A family's packed cells move to overflow cells beyond this, bytes and number.
+pub(crate) const PACKED_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const PACKED_CELLS_MAX: usize = 512;
+
+/// Keys whose chains are counted at one time, per region.
+const CHAINS_MAX: usize = 65_536;
+
+/// Rows remembered as wide, per region.
+const WIDE_MAX: usize = 4096;
+
+/// Stands for the sequence number that the write will get; above all others, so a new cell wins over an old one.
+const NEW: u64 = u64::MAX;
+
+/// Version of a nonce's value: version, then the time it was done, ms, 8 bytes BE.
+const NONCE_VERSION: u8 = 1;
+
+#[derive(Default)]
+struct Chains {
+    /// The flush since which is counted.
+    flush: u64,
+    /// Operands by hash of the key. Two keys with one hash are folded a little early.
+    counts: HashMap<u64, u8, BuildHasherDefault<DefaultHasher>>,
+}
+
+/// What a region remembers between writes.
+pub(crate) struct WriteState {
+    chains: Mutex<Chains>,
+    /// Packed keys that are known to have overflow cells: their cells are written there directly.
+    wide: Mutex<BTreeSet<Bytes>>,
+}
+
+impl WriteState {
+    pub(crate) fn new() -> Self {
+        Self {
+            chains: Mutex::new(Chains::default()),
+            wide: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// Counts a write of a key; true if this one must fold.
+    fn fold_now(&self, key: &Bytes, flush: u64) -> bool {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let mut chains = self.chains.lock().expect("not poisoned");
+        if chains.flush != flush || chains.counts.len() >= CHAINS_MAX {
+            chains.flush = flush;
+            chains.counts.clear();
+        }
+        let count = chains.counts.entry(hasher.finish()).or_default();
+        *count += 1;
+        if *count < CHAIN_MAX {
+            return false;
+        }
+        *count = 0;
+        true
+    }
+
+    fn is_wide(&self, key: &Bytes) -> bool {
+        self.wide.lock().expect("not poisoned").contains(key)
+    }
+
+    fn set_wide(&self, key: &Bytes) {
+        let mut wide = self.wide.lock().expect("not poisoned");
+        if wide.len() >= WIDE_MAX {
+            // Only a memory: the next fold learns again.
+            wide.clear();
+        }
+        wide.insert(key.clone());
+    }
+
+    /// Forgets that a row is wide: it was packed again.
+    pub(crate) fn unset_wide(&self, key: &Bytes) {
+        self.wide.lock().expect("not poisoned").remove(key);
+    }
+}
+
+/// One key's change. Cells with sequence [`NEW`] get the write's own.
+enum Change {
+    /// Adds cells to a packed value without reading it.
+    Operand { key: Bytes, packed: Packed },
+    /// Replaces a packed value.
+    Packed { key: Bytes, packed: Packed },
+    /// One overflow cell.
+    Overflow { key: Bytes, cell: StoredCell },
+    /// One value as it is.
+    Plain { key: Bytes, value: Bytes },
+    /// Nothing any more.
+    Delete { key: Bytes },
+}
+
+/// The changes of one write.
+#[derive(Default)]
+pub(crate) struct Changes {
+    changes: Vec<Change>,
+    bytes: usize,
+    wide: Vec<Bytes>,
+}
+
+impl Changes {
+    fn push(&mut self, change: Change) {
+        self.bytes += match &change {
+            Change::Operand { key, packed } | Change::Packed { key, packed } => {
+                key.len() + packed.size()
+            }
+            Change::Overflow { key, cell } => key.len() + cell.size(),
+            Change::Plain { key, value } => key.len() + value.len(),
+            Change::Delete { key } => key.len(),
+        };
+        self.changes.push(change);
+    }
+
+    /// Writes a family's cells as overflow cells; its packed value becomes `rest` with the flag.
+    fn push_wide(&mut self, prefix: &[u8], family: u16, key: Bytes, cells: Vec<StoredCell>) {
+        for cell in cells {
+            let key = key::overflow(
+                prefix,
+                family,
+                &cell.qualifier,
+                cell.timestamp,
+                cell.cell_type,
+            );
+            self.push(Change::Overflow { key, cell });
+        }
+        self.wide.push(key);
+    }
+
+    /// Replaces a family's cells by packed ones, when they were overflow cells.
+    pub(crate) fn push_narrow(&mut self, key: Bytes, cells: Vec<StoredCell>, old: Vec<Bytes>) {
+        for key in old {
+            self.push(Change::Delete { key });
+        }
+        let packed = Packed {
+            overflow: false,
+            cells,
+        };
+        self.push(Change::Packed { key, packed });
+    }
+
+    pub(crate) fn delete(&mut self, key: Bytes) {
+        self.push(Change::Delete { key });
+    }
+
+    fn batch(&self, sequence: u64) -> Prepared {
+        let mut batch = WriteBatch::new();
+        let own = |cells: &[StoredCell]| -> Vec<StoredCell> {
+            cells
+                .iter()
+                .map(|cell| with_sequence(cell, sequence))
+                .collect()
+        };
+        for change in &self.changes {
+            match change {
+                Change::Operand { key, packed } => {
+                    batch.merge(key, packed::encode(packed.overflow, &own(&packed.cells)));
+                }
+                Change::Packed { key, packed } => batch.put_bytes(
+                    key.clone(),
+                    packed::encode(packed.overflow, &own(&packed.cells)),
+                ),
+                Change::Overflow { key, cell } => batch.put_bytes(
+                    key.clone(),
+                    packed::encode_overflow(&with_sequence(cell, sequence)),
+                ),
+                Change::Plain { key, value } => batch.put_bytes(key.clone(), value.clone()),
+                Change::Delete { key } => batch.delete(key),
+            }
+        }
+        Prepared {
+            batch,
+            bytes: self.bytes,
+            keys: self.changes.len(),
+        }
+    }
+}
+
+fn with_sequence(cell: &StoredCell, sequence: u64) -> StoredCell {
+    let mut cell = cell.clone();
+    if cell.sequence == NEW {
+        cell.sequence = sequence;
+    }
+    cell
+}
+
+fn nonce_value(now: i64) -> Bytes {
+    let mut value = Vec::with_capacity(9);
+    value.push(NONCE_VERSION);
+    value.extend_from_slice(&now.to_be_bytes());
+    value.into()
+}
+
+/// When the operation of a nonce was done, ms.
+pub(crate) fn nonce_time(mut value: &[u8]) -> Result<i64> {
+    let damaged = || Error::corrupt("a stored nonce cannot be decoded");
+    if value.try_get_u8().map_err(|_| damaged())? != NONCE_VERSION {
+        return Err(damaged());
+    }
+    value.try_get_i64().map_err(|_| damaged())
+}
+
+/// Writes cells and nonces in one batch; answers the sequence number once it is visible in memory.
+pub(crate) async fn write<E: Env>(
+    region: &RegionShared<E>,
+    cells: Vec<Cell>,
+    nonces: &[(Bytes, u64, u64)],
+) -> Result<u64> {
+    let descriptor = region.descriptor();
+    if descriptor.read_only() && !region.info.is_meta() {
+        return Err(Error::invalid("region is read only"));
+    }
+    let deleted: BTreeSet<Bytes> = cells
+        .iter()
+        .filter(|cell| cell.cell_type.is_delete())
+        .map(|cell| cell.row.clone())
+        .collect();
+    let mut changes = Changes::default();
+    for ((row, family), cells) in group(region, cells)? {
+        let family = descriptor.family(&family)?;
+        let rules = Rules::of(family);
+        let prefix = region.codec.prefix(&row);
+        change_family(region, &mut changes, &prefix, family.id, &rules, cells).await?;
+    }
+    let now = region.database.clock.wall_ms();
+    for (row, group, nonce) in nonces {
+        let key = key::nonce(&region.codec.prefix(row), *group, *nonce);
+        let value = nonce_value(now);
+        changes.push(Change::Plain { key, value });
+    }
+    let written = apply(region, &changes).await?;
+    for row in &deleted {
+        region.timestamps.deleted(row);
+    }
+    Ok(written)
+}
+
+/// Lets changes in and writes them.
+pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -> Result<u64> {
+    let database = &region.database;
+    database.admit(changes.bytes, changes.changes.len()).await?;
+    let written = database.write(|sequence| changes.batch(sequence)).await?;
+    for key in &changes.wide {
+        region.writes.set_wide(key);
+    }
+    Ok(written)
+}
+
+type Grouped = BTreeMap<(Bytes, Bytes), Vec<StoredCell>>;
+
+/// Cells by row and family, checked.
+fn group<E: Env>(region: &RegionShared<E>, cells: Vec<Cell>) -> Result<Grouped> {
+    let mut grouped = Grouped::new();
+    for cell in cells {
+        key::check(region.codec, &cell.row, &cell.qualifier)?;
+        if cell.timestamp == LATEST_TIMESTAMP {
+            return Err(Error::new(
+                cadastre_types::Code::Internal,
+                "a cell came to the store without a timestamp",
+            ));
+        }
+        if cell.cell_type.is_family_wide() && !cell.qualifier.is_empty() {
+            return Err(Error::invalid("a marker of a whole family has a qualifier"));
+        }
+        let stored = StoredCell {
+            qualifier: cell.qualifier,
+            timestamp: cell.timestamp,
+            cell_type: cell.cell_type,
+            sequence: NEW,
+            tags: cell.tags,
+            value: cell.value,
+        };
+        grouped
+            .entry((cell.row, cell.family))
+            .or_default()
+            .push(stored);
+    }
+    Ok(grouped
+        .into_iter()
+        .map(|(at, cells)| (at, packed::sort(cells)))
+        .collect())
+}
+
+/// Adds what a write of one family of one row changes.
+async fn change_family<E: Env>(
+    region: &RegionShared<E>,
+    changes: &mut Changes,
+    prefix: &[u8],
+    family: u16,
+    rules: &Rules,
+    cells: Vec<StoredCell>,
+) -> Result<()> {
+    let key = key::packed(prefix, family);
+    if region.writes.is_wide(&key) {
+        changes.push_wide(prefix, family, key, cells);
+        return Ok(());
+    }
+    if region.writes.fold_now(&key, region.database.flushes()) {
+        return fold(region, changes, prefix, family, rules, cells).await;
+    }
+    let (large, small): (Vec<_>, Vec<_>) = cells
+        .into_iter()
+        .partition(|cell| cell.value.len() > CELL_OVERFLOW);
+    let packed = Packed {
+        overflow: !large.is_empty(),
+        cells: small,
+    };
+    let many = packed.size() > PACKED_BYTES_MAX || packed.cells.len() > PACKED_CELLS_MAX;
+    if many {
+        let flag = Packed {
+            overflow: true,
+            cells: Vec::new(),
+        };
+        changes.push(Change::Operand {
+            key: key.clone(),
+            packed: flag,
+        });
+        let all = packed::merge(packed.cells, large);
+        changes.push_wide(prefix, family, key, all);
+        return Ok(());
+    }
+    changes.push(Change::Operand {
+        key: key.clone(),
+        packed,
+    });
+    if !large.is_empty() {
+        changes.push_wide(prefix, family, key.clone(), large);
+        // One large cell does not make the row wide.
+        changes.wide.retain(|wide| *wide != key);
+    }
+    Ok(())
+}
+
+/// Reads the packed value, adds the cells, trims, and puts the whole: packed, or as overflow cells when it has grown wide.
+async fn fold<E: Env>(
+    region: &RegionShared<E>,
+    changes: &mut Changes,
+    prefix: &[u8],
+    family: u16,
+    rules: &Rules,
+    cells: Vec<StoredCell>,
+) -> Result<()> {
+    let key = key::packed(prefix, family);
+    let value = region
+        .database
+        .db
+        .get(&key)
+        .await
+        .map_err(|e| from_slatedb(&e))?;
+    let old = match value {
+        Some(value) => Packed::decode(value)?,
+        None => Packed::default(),
+    };
+    let mut all = packed::merge(old.cells, cells);
+    if !old.overflow {
+        // All of the row's family is here, so it can be judged; trimmed before it is counted (C4). Markers stay: a put with an
+        // old timestamp that comes later must stay hidden until a major compaction (10.1).
+        let purpose = Purpose::Rewrite {
+            drop_markers: false,
+        };
+        all = retain(all, rules, purpose, region.database.clock.wall_ms());
+    }
+    let (large, small): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|cell| cell.value.len() > CELL_OVERFLOW);
+    let size: usize = small.iter().map(StoredCell::size).sum();
+    let wide = size > PACKED_BYTES_MAX || small.len() > PACKED_CELLS_MAX;
+    if wide {
+        let packed = Packed {
+            overflow: true,
+            cells: Vec::new(),
+        };
+        changes.push(Change::Packed {
+            key: key.clone(),
+            packed,
+        });
+        changes.push_wide(prefix, family, key, packed::merge(small, large));
+        return Ok(());
+    }
+    let packed = Packed {
+        overflow: old.overflow || !large.is_empty(),
+        cells: small,
+    };
+    changes.push(Change::Packed {
+        key: key.clone(),
+        packed,
+    });
+    if !large.is_empty() {
+        changes.push_wide(prefix, family, key.clone(), large);
+        changes.wide.retain(|wide| *wide != key);
+    }
+    Ok(())
+}
