@@ -253,7 +253,7 @@ impl<E: Env, H: Handler> Connection<E, H> {
     /// One round; tells whether anything moved.
     fn round(&mut self, cx: &mut Context<'_>, stream: &mut Stream<E>) -> Result<bool, Close> {
         let mut moved = self.take_frames()?;
-        moved |= self.begin_calls();
+        moved |= self.begin_calls(cx)?;
         moved |= self.poll_running(cx)?;
         moved |= self.poll_write(cx, stream)?;
         if let Some(close) = self.ending
@@ -383,8 +383,9 @@ impl<E: Env, H: Handler> Connection<E, H> {
         Ok(())
     }
 
-    /// Begins calls that wait, oldest first.
-    fn begin_calls(&mut self) -> bool {
+    /// Begins calls that wait, oldest first. Each is polled before the next begins: calls that are answered at once must not
+    /// all be in memory with their answers before the first is written.
+    fn begin_calls(&mut self, cx: &mut Context<'_>) -> Result<bool, Close> {
         let mut moved = false;
         while self.running.len() < self.server.config.connection_running_max
             && self.outbound.len() < WRITE_PAUSE_BYTES
@@ -394,8 +395,9 @@ impl<E: Env, H: Handler> Connection<E, H> {
             };
             moved = true;
             self.begin(call);
+            self.poll_running(cx)?;
         }
-        moved
+        Ok(moved)
     }
 
     fn begin(&mut self, call: Waiting) {

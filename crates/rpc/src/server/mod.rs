@@ -33,6 +33,9 @@ pub const HIGH_PRIORITY: u32 = 100;
 /// Pause after a failed accept. It fails when file descriptors run out, and would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections refused for their number are logged once in this time: whoever opens too many opens them fast.
+const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
+
 /// What a server does. The error of a call is sent as the exception that [`cadastre_wire::exception`] has for it.
 pub trait Handler: Send + Sync + 'static {
     /// Whether connections for this service are taken.
@@ -125,6 +128,7 @@ pub async fn serve<E: Env, H: Handler>(
     let (alive, mut gone) = mpsc::channel::<()>(1);
     let mut stopped = std::pin::pin!(stopped(stop.clone()));
     let mut next_core = 0;
+    let mut refusal_logged = None;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -143,7 +147,11 @@ pub async fn serve<E: Env, H: Handler>(
         let mut share = Share::new(&connections);
         if !share.grow(1) {
             server.metrics.refused.increment(1);
-            tracing::warn!(server = server.config.name, %address, max = connections.max(), "too many connections");
+            let now = server.env.clock().mono();
+            if refusal_logged.is_none_or(|at| now >= at + REFUSAL_LOG_PAUSE) {
+                refusal_logged = Some(now);
+                tracing::warn!(server = server.config.name, %address, max = connections.max(), "too many connections");
+            }
             continue;
         }
         server.metrics.open.increment(1.0);

@@ -65,6 +65,11 @@ impl Handler for Toy {
                 }
                 std::thread::current().name().unwrap().to_owned().into()
             }
+            // Begun together, done together.
+            "Late" => {
+                self.env.clock().sleep(Duration::from_millis(20)).await;
+                vec![b'b'; number() as usize].into()
+            }
             "Big" => vec![b'b'; number() as usize].into(),
             "Who" => format!(
                 "{:?} {} {} {:?} {} {:?} {}",
