@@ -29,7 +29,11 @@ async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
             return;
         }
         turn(&store).await;
-        let _timer = clock.timeout(INTERVAL, store.wake.notified()).await;
+        let wake = Arc::clone(&store.wake);
+        // Not held while waiting: a store that nobody uses any more ends.
+        drop(store);
+        // Woken or not, it looks around.
+        let _ = clock.timeout(INTERVAL, wake.notified()).await;
     }
 }
 

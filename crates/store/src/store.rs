@@ -119,7 +119,7 @@ pub(crate) struct StoreShared<E: Env> {
     pub(crate) log: Log<E>,
     pub(crate) cache: Arc<BlockCache>,
     /// Wakes the maintenance task.
-    pub(crate) wake: Notify,
+    pub(crate) wake: Arc<Notify>,
     /// Bytes written and not yet flushed, over all databases.
     pub(crate) unflushed: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -211,7 +211,7 @@ impl<E: Env> Store<E> {
             objects,
             config,
             log,
-            wake: Notify::new(),
+            wake: Arc::new(Notify::new()),
             unflushed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             cluster_id,
