@@ -1,0 +1,666 @@
+//! What mutations do to rows: checks, resolved timestamps, and the read-modify-write of increments, appends, conditions and
+//! deletes of "the newest version" (hbase-protocol.md 4.3 to 4.5, 10; correctness.md C1, C7, C8, C9).
+//!
+//! Runs on the core that owns the region, inside a task of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_env::Env;
+use cadastre_store::RowLocks;
+use cadastre_types::{
+    Cell, CellType, Columns, Condition, Durability, Error, LATEST_TIMESTAMP, Mutation,
+    MutationKind, Qualifiers, Query, Result, TableDescriptor, limits,
+};
+
+use crate::condition::{self, ColumnCondition};
+use crate::read;
+use crate::regions::Hosted;
+
+/// Type byte of a TTL tag, and the length of its type and payload (hbase-protocol.md 3.5).
+const TTL_TAG: u8 = 8;
+const TTL_TAG_LEN: u16 = 9;
+
+/// Bytes that HBase adds to a cell when it compares it with `hbase.server.keyvalue.maxsize`: the length before a KeyValue.
+const CELL_SIZE_OVERHEAD: usize = 4;
+
+/// What a mutation came to.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Whether the condition held; true without one.
+    pub(crate) processed: bool,
+    /// The new cells of increments and appends, in HBase's order.
+    pub(crate) result: Option<Vec<Cell>>,
+}
+
+/// Nonce group and when the caller stops waiting for a row lock (monotone clock).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) nonce_group: u64,
+    pub(crate) deadline: Duration,
+}
+
+/// Checks a mutation against the table and completes it: cells of a whole-row delete, the TTL as a tag.
+///
+/// # Errors
+/// HBase's: unknown family, cell too big, empty or too long row, read-only table.
+pub(crate) fn prepare<E: Env>(hosted: &Hosted<E>, mut mutation: Mutation) -> Result<Mutation> {
+    let descriptor = hosted.region.descriptor();
+    check_row_length(&mutation.row)?;
+    hosted.check_row(&mutation.row, operation_name(mutation.kind))?;
+    if descriptor.read_only() {
+        return Err(Error::invalid("region is read only"));
+    }
+    if mutation.cells.is_empty() {
+        if mutation.kind != MutationKind::Delete {
+            return Err(Error::invalid("No columns to insert"));
+        }
+        mutation.cells = whole_row_markers(&mutation, &descriptor);
+    }
+    let cell_max = cell_max(&descriptor);
+    for cell in &mut mutation.cells {
+        descriptor.family(&cell.family)?;
+        if cell.timestamp < 0 {
+            return Err(Error::invalid(format!(
+                "Timestamp cannot be negative. ts={}",
+                cell.timestamp
+            )));
+        }
+        if let Some(ttl_ms) = mutation.ttl_ms {
+            cell.tags = with_ttl_tag(&cell.tags, ttl_ms);
+        }
+        if mutation.kind == MutationKind::Put {
+            check_cell_size(cell, cell_max)?;
+        }
+    }
+    Ok(mutation)
+}
+
+fn operation_name(kind: MutationKind) -> &'static str {
+    match kind {
+        MutationKind::Put => "put",
+        MutationKind::Delete => "delete",
+        MutationKind::Increment => "increment",
+        MutationKind::Append => "append",
+    }
+}
+
+/// That a row key is neither empty nor over HBase's limit.
+pub(crate) fn check_row_length(row: &[u8]) -> Result<()> {
+    match row.len() {
+        0 => Err(Error::invalid("Row length is 0")),
+        length if length > limits::ROW_MAX => Err(Error::invalid(format!(
+            "Row length {length} is > {}",
+            limits::ROW_MAX
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn cell_max(descriptor: &TableDescriptor) -> usize {
+    const KEY: &str = "hbase.server.keyvalue.maxsize";
+    descriptor
+        .attribute(KEY)
+        .or_else(|| descriptor.configuration.get(KEY).map(String::as_str))
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(limits::CELL_MAX_DEFAULT)
+}
+
+fn check_cell_size(cell: &Cell, cell_max: usize) -> Result<()> {
+    let size = cell.key_value_len() + CELL_SIZE_OVERHEAD;
+    if cell_max > 0 && size > cell_max {
+        return Err(Error::invalid(format!(
+            "Cell[{}/{}:{}/{}/{:?}/vlen={}] with size {size} exceeds limit of {cell_max} bytes",
+            String::from_utf8_lossy(&cell.row),
+            String::from_utf8_lossy(&cell.family),
+            String::from_utf8_lossy(&cell.qualifier),
+            cell.timestamp,
+            cell.cell_type,
+            cell.value.len(),
+        )));
+    }
+    Ok(())
+}
+
+fn with_ttl_tag(tags: &Bytes, ttl_ms: u64) -> Bytes {
+    let mut tagged = Vec::with_capacity(tags.len() + 11);
+    tagged.extend_from_slice(tags);
+    tagged.extend_from_slice(&TTL_TAG_LEN.to_be_bytes());
+    tagged.push(TTL_TAG);
+    tagged.extend_from_slice(&ttl_ms.to_be_bytes());
+    tagged.into()
+}
+
+fn whole_row_markers(mutation: &Mutation, descriptor: &TableDescriptor) -> Vec<Cell> {
+    let marker = |family: &Bytes| Cell {
+        cell_type: CellType::DeleteFamily,
+        ..Cell::put(
+            mutation.row.clone(),
+            family.clone(),
+            Bytes::new(),
+            mutation.timestamp,
+            Bytes::new(),
+        )
+    };
+    descriptor.families.keys().map(marker).collect()
+}
+
+/// Whether a mutation can be written without reading its row.
+fn is_blind(mutation: &Mutation) -> bool {
+    match mutation.kind {
+        MutationKind::Put => true,
+        MutationKind::Delete => !mutation.cells.iter().any(deletes_newest),
+        MutationKind::Increment | MutationKind::Append => false,
+    }
+}
+
+fn deletes_newest(cell: &Cell) -> bool {
+    cell.cell_type == CellType::Delete && cell.timestamp == LATEST_TIMESTAMP
+}
+
+/// Gives "now" to the cells that want it.
+fn stamp(cells: &mut [Cell], now: i64) {
+    for cell in cells {
+        if cell.timestamp == LATEST_TIMESTAMP {
+            cell.timestamp = now;
+        }
+    }
+}
+
+fn strongest(descriptor: &TableDescriptor, asked: impl Iterator<Item = Durability>) -> Durability {
+    let strength = |durability| match durability {
+        Durability::SkipWal => 0,
+        Durability::AsyncWal => 1,
+        Durability::UseDefault | Durability::SyncWal => 2,
+        Durability::FsyncWal => 3,
+    };
+    asked
+        .map(|durability| match durability {
+            Durability::UseDefault => descriptor.durability(),
+            durability => durability,
+        })
+        .max_by_key(|durability| strength(*durability))
+        .unwrap_or_default()
+}
+
+/// Applies mutations that need no atomicity among themselves, in order, and gives an outcome for each. Neighbours that can be
+/// written without a read go into one batch.
+pub(crate) async fn batch<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    mutations: Vec<Mutation>,
+    terms: Terms,
+) -> Vec<Result<Outcome>> {
+    let mut outcomes: Vec<Option<Result<Outcome>>> = Vec::new();
+    outcomes.resize_with(mutations.len(), || None);
+    let mut blind: Vec<(usize, Mutation)> = Vec::new();
+    for (index, mutation) in mutations.into_iter().enumerate() {
+        match prepare(hosted, mutation) {
+            Err(error) => outcomes[index] = Some(Err(error)),
+            Ok(mutation) if is_blind(&mutation) => blind.push((index, mutation)),
+            Ok(mutation) => {
+                write_blind(hosted, &mut blind, &mut outcomes, terms).await;
+                let row = mutation.row.clone();
+                outcomes[index] =
+                    Some(apply_prepared(env, hosted, &row, vec![mutation], None, terms).await);
+            }
+        }
+    }
+    write_blind(hosted, &mut blind, &mut outcomes, terms).await;
+    outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("every mutation was refused, written or applied above"))
+        .collect()
+}
+
+async fn write_blind<E: Env>(
+    hosted: &Arc<Hosted<E>>,
+    blind: &mut Vec<(usize, Mutation)>,
+    outcomes: &mut [Option<Result<Outcome>>],
+    terms: Terms,
+) {
+    if blind.is_empty() {
+        return;
+    }
+    let (indexes, mutations): (Vec<usize>, Vec<Mutation>) = blind.drain(..).unzip();
+    let written = write_all(hosted, mutations, terms).await;
+    for index in indexes {
+        let outcome = Outcome {
+            processed: true,
+            result: None,
+        };
+        outcomes[index] = Some(written.clone().map(|()| outcome));
+    }
+}
+
+async fn write_all<E: Env>(
+    hosted: &Arc<Hosted<E>>,
+    mutations: Vec<Mutation>,
+    terms: Terms,
+) -> Result<()> {
+    let rows: BTreeSet<Bytes> = mutations.iter().map(|m| m.row.clone()).collect();
+    let locks = hosted.region.lock_rows(rows, terms.deadline).await?;
+    let durability = strongest(
+        &hosted.region.descriptor(),
+        mutations.iter().map(|m| m.durability),
+    );
+    hosted
+        .writes
+        .fetch_add(mutations.len() as u64, Ordering::Relaxed);
+    let mut cells = Vec::new();
+    for mut mutation in mutations {
+        stamp(&mut mutation.cells, locks.timestamp(&mutation.row));
+        cells.append(&mut mutation.cells);
+    }
+    locks.write(cells, &[], durability).await?;
+    Ok(())
+}
+
+/// Applies mutations of one row atomically, if the condition holds.
+///
+/// # Errors
+/// As [`prepare`]; `DoNotRetryIo` for values that cannot be added to; the store's.
+pub(crate) async fn atomic<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    row: &Bytes,
+    mutations: Vec<Mutation>,
+    condition: Option<Condition>,
+    terms: Terms,
+) -> Result<Outcome> {
+    let mutations = mutations
+        .into_iter()
+        .map(|mutation| {
+            if mutation.row != *row {
+                return Err(Error::invalid(
+                    "Action's getRow must match: the mutations of one atomic action are of one row",
+                ));
+            }
+            prepare(hosted, mutation)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if let Some(condition) = &condition
+        && condition.row != *row
+    {
+        return Err(Error::invalid(
+            "Action's getRow must match the condition's row",
+        ));
+    }
+    apply_prepared(env, hosted, row, mutations, condition, terms).await
+}
+
+async fn apply_prepared<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    row: &Bytes,
+    mutations: Vec<Mutation>,
+    condition: Option<Condition>,
+    terms: Terms,
+) -> Result<Outcome> {
+    let locks = hosted
+        .region
+        .lock_rows([row.clone()].into(), terms.deadline)
+        .await?;
+    let nonces: Vec<(Bytes, u64, u64)> = mutations
+        .iter()
+        .filter(|m| m.nonce != 0)
+        .map(|m| (row.clone(), terms.nonce_group, m.nonce))
+        .collect();
+    for (row, group, nonce) in &nonces {
+        if locks.nonce(row, *group, *nonce).await? {
+            return repeat_answer(&locks, row, &mutations).await;
+        }
+    }
+    let mut now = locks.timestamp(row);
+    if let Some(condition) = &condition {
+        let (holds, seen) = check(env, hosted, &locks, row, condition).await?;
+        if !holds {
+            locks.settle().await?;
+            return Ok(Outcome {
+                processed: false,
+                result: None,
+            });
+        }
+        // A guarded put must not be shadowed by the cell it replaces.
+        now = now.max(seen.unwrap_or(now));
+    }
+    let durability = strongest(
+        &hosted.region.descriptor(),
+        mutations.iter().map(|m| m.durability),
+    );
+    let cell_max = cell_max(&hosted.region.descriptor());
+    hosted.writes.fetch_add(1, Ordering::Relaxed);
+    let mut cells = Vec::new();
+    let mut result: Option<Vec<Cell>> = None;
+    for mutation in mutations {
+        let wants_result = mutation.return_results;
+        let (mut written, answered) = change(&locks, row, mutation, now, cell_max).await?;
+        cells.append(&mut written);
+        if let Some(answered) = answered {
+            result
+                .get_or_insert_default()
+                .extend(if wants_result { answered } else { Vec::new() });
+        }
+    }
+    if cells.is_empty() {
+        locks.settle().await?;
+    } else {
+        locks.write(cells, &nonces, durability).await?;
+    }
+    if let Some(result) = &mut result {
+        result.sort_by(Cell::cmp_hbase);
+    }
+    Ok(Outcome {
+        processed: true,
+        result,
+    })
+}
+
+/// The answer to a repeated nonce: the first try took effect, so the values stand in the row (C7).
+async fn repeat_answer<E: Env>(
+    locks: &RowLocks<E>,
+    row: &Bytes,
+    mutations: &[Mutation],
+) -> Result<Outcome> {
+    let mut columns = Columns::new();
+    for mutation in mutations {
+        if matches!(
+            mutation.kind,
+            MutationKind::Increment | MutationKind::Append
+        ) && mutation.return_results
+        {
+            add_columns(&mut columns, &mutation.cells);
+        }
+    }
+    let mut result = Vec::new();
+    if !columns.is_empty() {
+        result = locks
+            .read(
+                row,
+                &Query {
+                    columns,
+                    ..Query::default()
+                },
+            )
+            .await?;
+    }
+    locks.settle().await?;
+    let answers = mutations
+        .iter()
+        .any(|m| matches!(m.kind, MutationKind::Increment | MutationKind::Append));
+    Ok(Outcome {
+        processed: true,
+        result: answers.then_some(result),
+    })
+}
+
+/// Whether a condition holds, and the timestamp of the cell that was looked at.
+async fn check<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    locks: &RowLocks<E>,
+    row: &Bytes,
+    condition: &Condition,
+) -> Result<(bool, Option<i64>)> {
+    if let Some(filter) = &condition.filter {
+        let found =
+            read::locked_row_with_filter(env, locks, row, filter, condition.time_range).await?;
+        return Ok((
+            !found.is_empty(),
+            found.iter().map(|cell| cell.timestamp).max(),
+        ));
+    }
+    hosted.region.descriptor().family(&condition.family)?;
+    let decoded = ColumnCondition::decode(condition)?;
+    let cells = locks.read(row, &condition::query(condition)).await?;
+    let cell = cells.first();
+    Ok((decoded.holds(cell), cell.map(|cell| cell.timestamp)))
+}
+
+/// One mutation under the lock: the cells to write, and for increments and appends the cells to answer with.
+async fn change<E: Env>(
+    locks: &RowLocks<E>,
+    row: &Bytes,
+    mut mutation: Mutation,
+    now: i64,
+    cell_max: usize,
+) -> Result<(Vec<Cell>, Option<Vec<Cell>>)> {
+    match mutation.kind {
+        MutationKind::Put => {
+            stamp(&mut mutation.cells, now);
+            Ok((mutation.cells, None))
+        }
+        MutationKind::Delete => {
+            if mutation.cells.iter().any(deletes_newest) {
+                find_newest(locks, row, &mut mutation.cells).await?;
+            }
+            stamp(&mut mutation.cells, now);
+            Ok((mutation.cells, None))
+        }
+        MutationKind::Increment | MutationKind::Append => {
+            let mut columns = Columns::new();
+            add_columns(&mut columns, &mutation.cells);
+            let query = Query {
+                columns,
+                time_range: mutation.time_range,
+                ..Query::default()
+            };
+            let old = locks.read(row, &query).await?;
+            let old: BTreeMap<(&[u8], &[u8]), &Cell> = old
+                .iter()
+                .map(|cell| ((&cell.family[..], &cell.qualifier[..]), cell))
+                .collect();
+            let mut written = Vec::with_capacity(mutation.cells.len());
+            let mut answered = Vec::with_capacity(mutation.cells.len());
+            for delta in &mutation.cells {
+                let old = old.get(&(&delta.family[..], &delta.qualifier[..])).copied();
+                let (cell, changed) = match mutation.kind {
+                    MutationKind::Increment => increment(old, delta, now)?,
+                    _ => (append(old, delta, now), true),
+                };
+                check_grown_size(&cell, cell_max)?;
+                if changed {
+                    written.push(cell.clone());
+                }
+                answered.push(cell);
+            }
+            Ok((written, Some(answered)))
+        }
+    }
+}
+
+fn check_grown_size(cell: &Cell, cell_max: usize) -> Result<()> {
+    let size = cell.key_value_len() + CELL_SIZE_OVERHEAD;
+    if cell_max > 0 && size > cell_max {
+        return Err(Error::invalid(format!(
+            "Cell with size {size} exceeds limit of {cell_max} bytes in row {}",
+            String::from_utf8_lossy(&cell.row)
+        )));
+    }
+    Ok(())
+}
+
+fn add_columns(columns: &mut Columns, cells: &[Cell]) {
+    for cell in cells {
+        let entry = columns
+            .entry(cell.family.clone())
+            .or_insert_with(|| Qualifiers::These(BTreeSet::new()));
+        if let Qualifiers::These(these) = entry {
+            these.insert(cell.qualifier.clone());
+        }
+    }
+}
+
+/// Gives each "delete the newest version" the timestamp of that version: of the n-th newest if a column is named n times. What
+/// is not found stays at LATEST and becomes "now".
+async fn find_newest<E: Env>(locks: &RowLocks<E>, row: &Bytes, cells: &mut [Cell]) -> Result<()> {
+    let mut named: BTreeMap<(Bytes, Bytes), u32> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| deletes_newest(cell)) {
+        *named
+            .entry((cell.family.clone(), cell.qualifier.clone()))
+            .or_default() += 1;
+    }
+    let mut found: BTreeMap<(Bytes, Bytes), Vec<i64>> = BTreeMap::new();
+    for ((family, qualifier), times) in named {
+        let query = Query {
+            columns: [(
+                family.clone(),
+                Qualifiers::These([qualifier.clone()].into()),
+            )]
+            .into(),
+            max_versions: times,
+            ..Query::default()
+        };
+        let versions = locks.read(row, &query).await?;
+        let stamps = versions.iter().map(|cell| cell.timestamp).rev().collect();
+        found.insert((family, qualifier), stamps);
+    }
+    for cell in cells.iter_mut().filter(|cell| deletes_newest(cell)) {
+        // Newest last, so that each further naming of the column takes the next older one.
+        let stamps = found.get_mut(&(cell.family.clone(), cell.qualifier.clone()));
+        if let Some(timestamp) = stamps.and_then(Vec::pop) {
+            cell.timestamp = timestamp;
+        }
+    }
+    Ok(())
+}
+
+/// Timestamp of a cell that replaces another: never below it, so that it is not shadowed.
+fn replacing(old: Option<&Cell>, now: i64) -> i64 {
+    old.map_or(now, |old| now.max(old.timestamp.saturating_add(1)))
+}
+
+/// The new cell, and whether it must be written: a delta of 0 changes nothing.
+fn increment(old: Option<&Cell>, delta: &Cell, now: i64) -> Result<(Cell, bool)> {
+    let number = |cell: &Cell| -> Result<i64> {
+        let bytes: [u8; 8] = cell.value[..].try_into().map_err(|_| {
+            Error::invalid(format!(
+                "Field is not a long, it's {} bytes wide",
+                cell.value.len()
+            ))
+        })?;
+        Ok(i64::from_be_bytes(bytes))
+    };
+    let by = number(delta)?;
+    let sum = old.map_or(Ok(0), number)?.wrapping_add(by);
+    if let Some(old) = old
+        && by == 0
+    {
+        return Ok((old.clone(), false));
+    }
+    let value = Bytes::copy_from_slice(&sum.to_be_bytes());
+    Ok((
+        Cell {
+            value,
+            ..replacement(old, delta, now)
+        },
+        true,
+    ))
+}
+
+fn append(old: Option<&Cell>, delta: &Cell, now: i64) -> Cell {
+    let value = match old {
+        Some(old) => [&old.value[..], &delta.value[..]].concat().into(),
+        None => delta.value.clone(),
+    };
+    Cell {
+        value,
+        ..replacement(old, delta, now)
+    }
+}
+
+/// The delta's cell at its new timestamp; the old cell's tags are kept, the delta's come behind.
+fn replacement(old: Option<&Cell>, delta: &Cell, now: i64) -> Cell {
+    let tags = match old {
+        Some(old) if !old.tags.is_empty() && delta.tags.is_empty() => old.tags.clone(),
+        Some(old) if !old.tags.is_empty() => [&old.tags[..], &delta.tags[..]].concat().into(),
+        _ => delta.tags.clone(),
+    };
+    Cell {
+        timestamp: replacing(old, now),
+        cell_type: CellType::Put,
+        tags,
+        sequence_id: 0,
+        ..delta.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(value: &[u8], timestamp: i64) -> Cell {
+        let text = Bytes::from_static;
+        Cell::put(
+            text(b"r"),
+            text(b"f"),
+            text(b"q"),
+            timestamp,
+            Bytes::copy_from_slice(value),
+        )
+    }
+
+    #[test]
+    fn increments_add_wrap_and_never_hide_behind_the_old_cell() {
+        let delta = cell(&2_i64.to_be_bytes(), LATEST_TIMESTAMP);
+        let (first, _) = increment(None, &delta, 100).unwrap();
+        assert_eq!(
+            (&first.value[..], first.timestamp),
+            (&2_i64.to_be_bytes()[..], 100)
+        );
+        let (second, _) = increment(Some(&first), &delta, 100).unwrap();
+        assert_eq!(
+            (&second.value[..], second.timestamp),
+            (&4_i64.to_be_bytes()[..], 101)
+        );
+        let (wrapped, _) = increment(Some(&cell(&i64::MAX.to_be_bytes(), 7)), &delta, 100).unwrap();
+        assert_eq!(&wrapped.value[..], (i64::MIN + 1).to_be_bytes());
+        let zero = cell(&0_i64.to_be_bytes(), LATEST_TIMESTAMP);
+        assert!(
+            !increment(Some(&first), &zero, 200).unwrap().1,
+            "nothing to write"
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_refused_in_hbases_words() {
+        let delta = cell(&1_i64.to_be_bytes(), LATEST_TIMESTAMP);
+        let error = increment(Some(&cell(b"1", 5)), &delta, 10).unwrap_err();
+        assert_eq!(error.message(), "Field is not a long, it's 1 bytes wide");
+    }
+
+    #[test]
+    fn appends_join_and_keep_tags() {
+        let mut old = cell(b"ab", 5);
+        old.tags = Bytes::from_static(&[0, 2, 9, 1]);
+        let new = append(Some(&old), &cell(b"c", LATEST_TIMESTAMP), 10);
+        assert_eq!(
+            (&new.value[..], new.timestamp, &new.tags),
+            (&b"abc"[..], 10, &old.tags)
+        );
+    }
+
+    #[test]
+    fn a_ttl_becomes_a_tag() {
+        let tags = with_ttl_tag(&Bytes::new(), 1000);
+        assert_eq!(&tags[..], [0, 9, 8, 0, 0, 0, 0, 0, 0, 3, 0xe8]);
+    }
+
+    #[test]
+    fn the_strongest_durability_wins() {
+        let descriptor = TableDescriptor::new(cadastre_types::TableName::parse("t").unwrap());
+        let of = |asked: &[Durability]| strongest(&descriptor, asked.iter().copied());
+        assert_eq!(of(&[Durability::SkipWal]), Durability::SkipWal);
+        assert_eq!(
+            of(&[Durability::SkipWal, Durability::UseDefault]),
+            Durability::SyncWal
+        );
+        assert_eq!(
+            of(&[Durability::FsyncWal, Durability::AsyncWal]),
+            Durability::FsyncWal
+        );
+    }
+}

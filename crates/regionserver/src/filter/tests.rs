@@ -1,0 +1,207 @@
+//! Filters by their meaning, on rows of a few cells.
+
+use super::column::*;
+use super::list::{And, Or};
+use super::row::*;
+use super::value::*;
+use super::*;
+use crate::comparator::Comparator;
+use cadastre_types::CompareOp;
+
+fn cell(
+    family: &'static str,
+    qualifier: &'static str,
+    timestamp: i64,
+    value: &'static str,
+) -> Cell {
+    let text = |s: &'static str| Bytes::from_static(s.as_bytes());
+    Cell::put(
+        text("row"),
+        text(family),
+        text(qualifier),
+        timestamp,
+        text(value),
+    )
+}
+
+fn row() -> Vec<Cell> {
+    vec![
+        cell("a", "x", 3, "x3"),
+        cell("a", "x", 2, "x2"),
+        cell("a", "y", 3, "y3"),
+        cell("b", "x", 1, "bx1"),
+        cell("b", "z", 9, "bz9"),
+    ]
+}
+
+fn values(filter: &mut dyn Filter, max_versions: u32) -> Vec<String> {
+    match apply(filter, row(), max_versions) {
+        Filtered::Row(cells) => cells
+            .iter()
+            .map(|c| String::from_utf8_lossy(&c.value).into_owned())
+            .collect(),
+        Filtered::Nothing => vec![],
+        Filtered::End => vec!["END".to_owned()],
+    }
+}
+
+fn test(op: CompareOp, expected: &'static str) -> Test {
+    Test {
+        op,
+        comparator: Some(Comparator::Binary(Bytes::from_static(expected.as_bytes()))),
+    }
+}
+
+#[test]
+fn versions_count_what_the_filter_lets_through() {
+    let mut older = Value(test(CompareOp::Equal, "x2"));
+    assert_eq!(values(&mut older, 1), ["x2"]);
+    let mut all = KeyOnly {
+        length_as_value: false,
+    };
+    assert_eq!(values(&mut all, 1).len(), 4);
+}
+
+#[test]
+fn operators_read_part_op_comparator() {
+    assert_eq!(
+        values(&mut Qualifier(test(CompareOp::Less, "y")), 9),
+        ["x3", "x2", "bx1"]
+    );
+    assert_eq!(
+        values(&mut Qualifier(test(CompareOp::Greater, "x")), 9),
+        ["y3", "bz9"]
+    );
+    assert_eq!(
+        values(&mut Family(test(CompareOp::NotEqual, "a")), 9),
+        ["bx1", "bz9"]
+    );
+}
+
+#[test]
+fn counting_filters() {
+    assert_eq!(values(&mut FirstKeyOnly::default(), 9), ["x3"]);
+    let mut page = ColumnPagination {
+        limit: 2,
+        offset: 1,
+        column_offset: None,
+        count: 0,
+    };
+    assert_eq!(values(&mut page, 9), ["y3", "bx1"], "over families");
+    let named = Some(Bytes::from_static(b"y"));
+    let mut page = ColumnPagination {
+        limit: 2,
+        offset: 0,
+        column_offset: named,
+        count: 0,
+    };
+    assert_eq!(values(&mut page, 9), ["y3", "bx1"]);
+    let mut count = ColumnCountGet { limit: 3, count: 0 };
+    assert_eq!(values(&mut count, 9), ["x3", "y3", "bx1"]);
+    assert!(count.all_remaining_filtered());
+    let mut pages = Page {
+        size: 1,
+        accepted: 0,
+    };
+    assert_eq!(values(&mut pages, 1).len(), 4);
+    assert_eq!(values(&mut pages, 1), ["END"]);
+}
+
+fn single(
+    op: CompareOp,
+    value: &'static str,
+    qualifier: &'static str,
+    missing: bool,
+) -> SingleColumnValue {
+    SingleColumnValue {
+        column: Column {
+            family: Bytes::from_static(b"a"),
+            qualifier: Bytes::from_static(qualifier.as_bytes()),
+        },
+        test: test(op, value),
+        drop_if_missing: missing,
+        latest_version_only: true,
+        exclude: false,
+        found: false,
+        matched: false,
+    }
+}
+
+#[test]
+fn single_column_value() {
+    assert_eq!(
+        values(&mut single(CompareOp::Equal, "x3", "x", false), 1).len(),
+        4
+    );
+    assert!(values(&mut single(CompareOp::Equal, "x2", "x", false), 1).is_empty());
+    assert_eq!(
+        values(&mut single(CompareOp::Equal, "q", "none", false), 1).len(),
+        4
+    );
+    assert!(values(&mut single(CompareOp::Equal, "q", "none", true), 1).is_empty());
+    let mut exclude = single(CompareOp::Equal, "x3", "x", false);
+    exclude.exclude = true;
+    assert_eq!(values(&mut exclude, 1), ["y3", "bx1", "bz9"]);
+    let mut any_version = single(CompareOp::Equal, "x2", "x", false);
+    any_version.latest_version_only = false;
+    assert!(!values(&mut any_version, 9).is_empty());
+}
+
+#[test]
+fn lists() {
+    let x: fn() -> Box<dyn Filter> = || Box::new(Qualifier(test(CompareOp::Equal, "x")));
+    let old: fn() -> Box<dyn Filter> = || Box::new(Timestamps([1, 2].into()));
+    assert_eq!(values(&mut And(vec![x(), old()]), 9), ["x2", "bx1"]);
+    let z: Box<dyn Filter> = Box::new(Qualifier(test(CompareOp::Equal, "z")));
+    assert_eq!(
+        values(&mut Or::new(vec![old(), z]), 9),
+        ["x2", "bx1", "bz9"]
+    );
+    assert_eq!(values(&mut And(vec![]), 9).len(), 5);
+    assert_eq!(values(&mut Or::new(vec![]), 9).len(), 5);
+    // A member of OR that said "next row" is not asked again in that family, the other still is.
+    let first: Box<dyn Filter> = Box::new(FirstKeyOnly::default());
+    let y: Box<dyn Filter> = Box::new(Qualifier(test(CompareOp::Equal, "y")));
+    assert_eq!(values(&mut Or::new(vec![first, y]), 9), ["x3", "y3"]);
+}
+
+#[test]
+fn rows_by_key() {
+    let prefix = |text: &'static str| Prefix {
+        prefix: Bytes::from_static(text.as_bytes()),
+        reversed: false,
+        passed: false,
+        drop: true,
+    };
+    assert_eq!(values(&mut prefix("ro"), 1).len(), 4);
+    assert!(values(&mut prefix("rz"), 1).is_empty(), "not reached yet");
+    assert_eq!(values(&mut prefix("ra"), 1), ["END"]);
+    let mut fuzzy = FuzzyRow(vec![vec![Some(b'r'), None, Some(b'w')]]);
+    assert_eq!(values(&mut fuzzy, 1).len(), 4);
+    let mut fuzzy = FuzzyRow(vec![vec![Some(b'r'), None, Some(b'x')]]);
+    assert!(values(&mut fuzzy, 1).is_empty());
+}
+
+#[test]
+fn wrappers() {
+    let inner: Box<dyn Filter> = Box::new(Value(test(CompareOp::NotEqual, "y3")));
+    assert!(values(&mut Skip { inner, drop: false }, 1).is_empty());
+    let inner: Box<dyn Filter> = Box::new(Value(test(CompareOp::NotEqual, "y3")));
+    let mut until = WhileMatch { inner, done: false };
+    values(&mut until, 1);
+    assert_eq!(values(&mut until, 1), ["END"]);
+}
+
+#[test]
+fn dependent_column() {
+    let mut filter = DependentColumn {
+        column: Column {
+            family: Bytes::from_static(b"a"),
+            qualifier: Bytes::from_static(b"y"),
+        },
+        test: None,
+        drop_reference: true,
+        stamps: std::collections::BTreeSet::new(),
+    };
+    assert_eq!(values(&mut filter, 9), ["x3"]);
+}

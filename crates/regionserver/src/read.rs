@@ -1,0 +1,210 @@
+//! Reads of rows as requests want them: checks of the query, filters, limits per family, and the cells' way into an answer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use cadastre_env::Env;
+use cadastre_rpc::Peer;
+use cadastre_store::RowLocks;
+use cadastre_types::{Cell, EncodedFilter, Error, Get, Query, Result, TableDescriptor, TimeRange};
+use cadastre_wire::{cells, convert, pb};
+
+use crate::filter::{self, Filter, Filtered};
+use crate::regions::Hosted;
+
+/// Checks that the families of a query exist and that its form is one HBase takes.
+pub(crate) fn check_query(descriptor: &TableDescriptor, query: &Query) -> Result<()> {
+    for (family, qualifiers) in &query.columns {
+        descriptor.family(family)?;
+        if query.raw && matches!(qualifiers, cadastre_types::Qualifiers::These(_)) {
+            return Err(Error::invalid("Cannot specify any column for a raw scan"));
+        }
+    }
+    Ok(())
+}
+
+/// A filter with the versions of a column that it may let through.
+pub(crate) struct RowFilter {
+    filter: Box<dyn Filter>,
+    max_versions: u32,
+}
+
+impl RowFilter {
+    /// Decodes a filter and makes the query read what the filter must see: every version that the family keeps.
+    pub(crate) fn take_over<E: Env>(
+        env: &E,
+        encoded: Option<&EncodedFilter>,
+        query: &mut Query,
+        reversed: bool,
+    ) -> Result<Option<Self>> {
+        let Some(encoded) = encoded else {
+            return Ok(None);
+        };
+        let filter = filter::decode(encoded, reversed, &mut env.rng("filters"))?;
+        let max_versions = std::mem::replace(&mut query.max_versions, u32::MAX);
+        Ok(Some(Self {
+            filter,
+            max_versions,
+        }))
+    }
+
+    /// What passes of a row.
+    pub(crate) fn apply(&mut self, row: Vec<Cell>) -> Filtered {
+        filter::apply(&mut *self.filter, row, self.max_versions)
+    }
+}
+
+/// The cells of a row that a filter lets through, read under the row's lock.
+pub(crate) async fn locked_row_with_filter<E: Env>(
+    env: &E,
+    locks: &RowLocks<E>,
+    row: &Bytes,
+    encoded: &EncodedFilter,
+    time_range: TimeRange,
+) -> Result<Vec<Cell>> {
+    let mut query = Query {
+        time_range,
+        ..Query::default()
+    };
+    let filter = RowFilter::take_over(env, Some(encoded), &mut query, false)?;
+    Ok(pass(filter, locks.read(row, &query).await?))
+}
+
+fn pass(filter: Option<RowFilter>, row: Vec<Cell>) -> Vec<Cell> {
+    let Some(mut filter) = filter else { return row };
+    match filter.apply(row) {
+        Filtered::Row(cells) => cells,
+        Filtered::Nothing | Filtered::End => Vec::new(),
+    }
+}
+
+/// One get. Runs anywhere; best on the region's core.
+///
+/// # Errors
+/// HBase's: wrong region, unknown family, the old look-up form.
+pub(crate) async fn get<E: Env>(env: &E, hosted: &Arc<Hosted<E>>, get: &Get) -> Result<Vec<Cell>> {
+    if get.closest_row_before {
+        return Err(Error::new(
+            cadastre_types::Code::UnknownProtocol,
+            "Is this a pre-hbase-1.0.0 or asynchbase client? Client is invoking getClosestRowBefore removed in hbase-2.0.0 replaced by reverse Scan.",
+        ));
+    }
+    crate::apply::check_row_length(&get.row)?;
+    hosted.check_row(&get.row, "Get")?;
+    check_query(&hosted.region.descriptor(), &get.query)?;
+    let mut query = get.query.clone();
+    let filter = RowFilter::take_over(env, get.filter.as_ref(), &mut query, false)?;
+    hosted.reads.fetch_add(1, Ordering::Relaxed);
+    let found = hosted.region.get(&get.row, &query).await?;
+    Ok(limit_per_family(
+        pass(filter, found),
+        get.store_limit,
+        get.store_offset,
+    ))
+}
+
+/// Keeps at most `limit` cells of each family behind the first `offset` ones.
+pub(crate) fn limit_per_family(mut row: Vec<Cell>, limit: Option<u32>, offset: u32) -> Vec<Cell> {
+    if limit.is_none() && offset == 0 {
+        return row;
+    }
+    let until = limit.map_or(u64::MAX, |limit| u64::from(limit) + u64::from(offset));
+    let mut family = Bytes::new();
+    let mut seen = 0_u64;
+    row.retain(|cell| {
+        if cell.family != family {
+            family = cell.family.clone();
+            seen = 0;
+        }
+        seen += 1;
+        seen > u64::from(offset) && seen <= until
+    });
+    row
+}
+
+/// Puts the cells of results into an answer the way the peer can read them: a cell block, or inside the messages.
+pub(crate) struct CellSink<'a> {
+    peer: &'a Peer,
+    block: BytesMut,
+}
+
+impl<'a> CellSink<'a> {
+    pub(crate) fn new(peer: &'a Peer) -> Self {
+        Self {
+            peer,
+            block: BytesMut::new(),
+        }
+    }
+
+    /// Whether cells go into a block.
+    pub(crate) fn uses_block(&self) -> bool {
+        self.peer.codec.is_some()
+    }
+
+    /// Appends cells to the block. Only with a codec.
+    pub(crate) fn push(&mut self, row: &[Cell]) {
+        if let Some(codec) = self.peer.codec {
+            for cell in row {
+                cells::write_cell(&mut self.block, cell, codec);
+            }
+        }
+    }
+
+    /// A result of these cells: in the block if there is one, else inline.
+    pub(crate) fn result(&mut self, row: &[Cell]) -> pb::Result {
+        if !self.uses_block() {
+            return convert::result_pb(row);
+        }
+        self.push(row);
+        pb::Result {
+            associated_cell_count: Some(row.len() as i32),
+            ..Default::default()
+        }
+    }
+
+    /// The block.
+    pub(crate) fn finish(self) -> Bytes {
+        self.block.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_count_per_family() {
+        let cell = |family: &'static str, qualifier: &'static str| {
+            let text = |s: &'static str| Bytes::from_static(s.as_bytes());
+            Cell::put(text("r"), text(family), text(qualifier), 1, Bytes::new())
+        };
+        let row = || {
+            vec![
+                cell("a", "1"),
+                cell("a", "2"),
+                cell("a", "3"),
+                cell("b", "1"),
+                cell("b", "2"),
+            ]
+        };
+        let names = |row: Vec<Cell>| -> Vec<String> {
+            row.iter()
+                .map(|c| {
+                    format!(
+                        "{}{}",
+                        String::from_utf8_lossy(&c.family),
+                        String::from_utf8_lossy(&c.qualifier)
+                    )
+                })
+                .collect()
+        };
+        assert_eq!(names(limit_per_family(row(), Some(1), 1)), ["a2", "b2"]);
+        assert_eq!(names(limit_per_family(row(), None, 2)), ["a3"]);
+        assert_eq!(
+            names(limit_per_family(row(), Some(0), 0)),
+            Vec::<String>::new()
+        );
+        assert_eq!(limit_per_family(row(), None, 0).len(), 5);
+    }
+}

@@ -1,0 +1,67 @@
+//! `ClientService.Get`.
+
+use std::sync::Arc;
+
+use cadastre_env::Env;
+use cadastre_rpc::{Call, Reply};
+use cadastre_types::{Cell, Get, Result};
+use cadastre_wire::{convert, pb};
+
+use crate::read::{self, CellSink};
+use crate::regions::Hosted;
+use crate::server::Server;
+
+use super::{encoded_name, param};
+
+/// Version from which a client's Get answers may carry a cell block (hbase-protocol.md 4.2).
+const BLOCK_SINCE: (u32, u32) = (1, 3);
+
+pub(crate) async fn get<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
+    let request: pb::GetRequest = param(call)?;
+    let hosted = server.regions.find(&encoded_name(&request.region))?;
+    let get = convert::get(&request.get)?;
+    let existence_only = get.existence_only;
+    let row = read_on_core(server, call.peer.core, hosted, get).await?;
+    let in_block = call
+        .peer
+        .version
+        .is_some_and(|version| version >= BLOCK_SINCE);
+    let mut sink = CellSink::new(&call.peer);
+    let result = if existence_only {
+        pb::Result {
+            exists: Some(!row.is_empty()),
+            ..Default::default()
+        }
+    } else if in_block {
+        sink.result(&row)
+    } else {
+        convert::result_pb(&row)
+    };
+    let response = pb::GetResponse {
+        result: Some(result),
+    };
+    Ok(Reply {
+        body: cadastre_wire::encode(&response),
+        cells: sink.finish(),
+    })
+}
+
+/// Reads on the core that owns the region; in place if that is the connection's own.
+async fn read_on_core<E: Env>(
+    server: &Arc<Server<E>>,
+    here: usize,
+    hosted: Arc<Hosted<E>>,
+    get: Get,
+) -> Result<Vec<Cell>> {
+    if hosted.core == here {
+        return read::get(&server.env, &hosted, &get).await;
+    }
+    let core = hosted.core;
+    let env = server.env.clone();
+    server
+        .regions
+        .on_core(core, move || {
+            Box::pin(async move { read::get(&env, &hosted, &get).await })
+        })
+        .await
+}

@@ -1,0 +1,37 @@
+//! `AdminService.GetRegionInfo`, `GetOnlineRegion` and `GetStoreFile`.
+
+use std::sync::Arc;
+
+use cadastre_env::Env;
+use cadastre_rpc::{Call, Reply};
+use cadastre_types::Result;
+use cadastre_wire::{convert, pb};
+
+use crate::server::Server;
+
+use super::{encoded_name, param, reply};
+
+pub(crate) async fn region_info<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
+    let request: pb::GetRegionInfoRequest = param(call)?;
+    let hosted = server.regions.find(&encoded_name(&request.region))?;
+    let asked = request.compaction_state.unwrap_or(false);
+    Ok(reply(&pb::GetRegionInfoResponse {
+        region_info: convert::region_info_pb(hosted.region.info()),
+        compaction_state: asked
+            .then_some(pb::get_region_info_response::CompactionState::None as i32),
+        // Splits and merges do not exist yet.
+        splittable: Some(false),
+        mergeable: Some(false),
+        ..Default::default()
+    }))
+}
+
+pub(crate) fn online_regions<E: Env>(server: &Arc<Server<E>>) -> Reply {
+    let open = server.regions.open();
+    let infos = open
+        .iter()
+        .map(|hosted| convert::region_info_pb(hosted.region.info()));
+    reply(&pb::GetOnlineRegionResponse {
+        region_info: infos.collect(),
+    })
+}
