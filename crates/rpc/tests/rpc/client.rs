@@ -69,6 +69,12 @@ impl Client {
     }
 }
 
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.env.shutdown();
+    }
+}
+
 async fn call(
     connections: &Connections<RealEnv>,
     to: &HostPort,

@@ -210,6 +210,12 @@ impl Served {
     }
 }
 
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.env.shutdown();
+    }
+}
+
 /// What an ordinary test client says it is.
 pub(crate) fn info() -> ConnectionInfo {
     ConnectionInfo {
