@@ -171,11 +171,12 @@ fn calls_end_with_their_connection() {
     let served = Served::start(|_| {});
     let mut raw = served.client();
     raw.send(1, "Wait", "");
-    served.wait_began(1);
+    raw.send(2, "LongWait", "");
+    served.wait_began(2);
     // Linger 0: the connection is reset, not closed in good order.
     rustix::net::sockopt::set_socket_linger(&raw.0, Some(std::time::Duration::ZERO)).unwrap();
     drop(raw);
-    served.wait_dropped(1);
+    served.wait_dropped(2);
 }
 
 #[test]

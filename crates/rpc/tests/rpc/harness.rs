@@ -24,7 +24,7 @@ pub(crate) struct Toy {
     env: RealEnv,
     gate: watch::Receiver<bool>,
     pub(crate) counted: AtomicUsize,
-    /// Of `Wait`.
+    /// Of `Wait` and `LongWait`.
     pub(crate) began: watch::Sender<usize>,
     pub(crate) dropped: watch::Sender<usize>,
 }
@@ -53,7 +53,13 @@ impl Handler for Toy {
                 self.env.clock().sleep(wait).await;
                 "slept".into()
             }
-            "Wait" => {
+            "Wait" | "LongWait" => {
+                if call.method == "LongWait" {
+                    // Long enough for a task of its own.
+                    for _ in 0..100 {
+                        tokio::task::yield_now().await;
+                    }
+                }
                 self.began.send_modify(|began| *began += 1);
                 let _dropped = CountDrop(&self.dropped);
                 let _ = self.gate.clone().wait_for(|open| *open).await;
