@@ -1,17 +1,18 @@
 #!/bin/bash
 # Drives HBase's own PerformanceEvaluation against a server that already runs, and measures the server's work.
-#   bench.sh --zookeeper HOST:PORT --pid PID[,PID] --out FILE.tsv [--rows N] [--threads 1,4] [--only NAME,...] [--seconds S]
+#   bench.sh --zookeeper HOST:PORT --pid PID[,PID] --out FILE.tsv [--rows N] [--single-rows N] [--threads 1,4] [--only NAME,...] [--seconds S]
 # --pid      the server's processes, for CPU time (utime + stime) and resident memory
 # --rows     rows of 1 kB in the table (default 100000); random reads and increments do as many operations over all threads
+# --single-rows  operations of sequentialWriteAutoFlush and increment, which wait for each row's log (default as --rows)
 # --only     of: sequentialWrite,sequentialWriteAutoFlush,randomRead,randomReadMultiGet,scan,increment (default all)
 # --seconds  bound for each command (default 600)
 # Environment: CADASTRE_TEST_CACHE   downloads (default $HOME/.cache/cadastre-tests); BENCH_HEAP   heap of the client (default 1g)
 # Output, one line per command and number of threads: name threads operations seconds ops_per_second server_cpu_s cpu_us_per_op rss_mib
 # p50_us p95_us p99_us exit. The table is TestTable, made anew for the writes. Client and server share the machine, and so the cores.
 set -euo pipefail
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-zookeeper='' pids='' out='' rows=100000 threads=1,4 only=sequentialWrite,sequentialWriteAutoFlush,randomRead,randomReadMultiGet,scan,increment seconds=600
+zookeeper='' pids='' out='' rows=100000 single='' threads=1,4 only=sequentialWrite,sequentialWriteAutoFlush,randomRead,randomReadMultiGet,scan,increment seconds=600
 while [ $# -gt 0 ]; do
   [ $# -ge 2 ] || usage
   case $1 in
@@ -19,6 +20,7 @@ while [ $# -gt 0 ]; do
     --pid) pids=${2//,/ } ;;
     --out) out=$2 ;;
     --rows) rows=$2 ;;
+    --single-rows) single=$2 ;;
     --threads) threads=$2 ;;
     --only) only=$2 ;;
     --seconds) seconds=$2 ;;
@@ -27,6 +29,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 [ -n "$zookeeper" ] && [ -n "$pids" ] && [ -n "$out" ] || usage
+single=${single:-$rows}
 command -v java >/dev/null || { echo 'missing: java (Java 17)' >&2; exit 2; }
 for p in $pids; do [ -r "/proc/$p/stat" ] || { echo "no process $p" >&2; exit 2; }; done
 lib=$("$here/fetch.sh" bench)
@@ -86,11 +89,16 @@ for n in ${threads//,/ }; do
   if want sequentialWrite; then run sequentialWrite "$n" "$rows" "$(fresh)" --rows=$((rows / n)) sequentialWrite; fi
 done
 for n in ${threads//,/ }; do
-  if want sequentialWriteAutoFlush; then run sequentialWriteAutoFlush "$n" "$rows" "$(fresh)" --rows=$((rows / n)) --autoFlush=true sequentialWrite; fi
+  if want sequentialWriteAutoFlush; then run sequentialWriteAutoFlush "$n" "$single" "$(fresh)" --rows=$((single / n)) --autoFlush=true sequentialWrite; fi
 done
+reads() { want randomRead || want randomReadMultiGet || want scan; }
+if [ "$single" -lt "$rows" ] && want sequentialWriteAutoFlush && reads; then # all rows are to be there; not measured
+  jvm "$work/fill.log" org.apache.hadoop.hbase.PerformanceEvaluation --nomapred "$(fresh)" --rows="$rows" sequentialWrite 1 > "$work/fill.out" 2>&1 \
+    || { echo 'could not write the rows to be read:' >&2; tail -n 5 "$work/fill.out" >&2; }
+fi
 for n in ${threads//,/ }; do
   if want randomRead; then run randomRead "$n" "$rows" --rows=$((rows / n)) randomRead; fi
   if want randomReadMultiGet; then run randomReadMultiGet "$n" "$rows" --rows=$((rows / n)) --multiGet=20 randomRead; fi
   if want scan; then run scan "$n" "$rows" --rows=$((rows / n)) scan; fi
-  if want increment; then run increment "$n" "$rows" --rows=$((rows / n)) increment; fi
+  if want increment; then run increment "$n" "$single" --rows=$((single / n)) increment; fi
 done
