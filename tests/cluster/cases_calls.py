@@ -1,5 +1,7 @@
 """Whole frames with calls that must be refused, each with HBase's class of exception."""
+import gzip
 import struct
+import zlib
 
 import hbase_wire as wire
 from harness import Fail, accepted, case, multi_refused, pair_refused, refused
@@ -8,6 +10,7 @@ from hbase_wire import APPEND, DELETE, INCREMENT, PUT
 LONG_ROW = b"r" * 32768  # one more than HBase's longest
 LONG_CELL = bytes((10 << 20) + 1)
 IO = "java.io.IOException"  # clients try again
+GZIP = "org.apache.hadoop.io.compress.GzipCodec"
 PROTOBUF = "org.apache.hbase.thirdparty.com.google.protobuf."  # classes of HBase's that no client can build
 
 
@@ -400,6 +403,72 @@ def cells_of_unknown_type(cluster):
 
 
 @case
+def cells_with_row_too_long(cluster):
+    """40,000 as 16 bits, which is negative to Java."""
+    return multi_refused(put_with_cells(cluster, 1, wire.key_value(b"d" * 40000, b"f", b"q", b"v")), "DoNotRetryIOException", hbase=IO)
+
+
+@case
+def cells_with_family_too_long(cluster):
+    return multi_refused(put_with_cells(cluster, 1, wire.key_value(b"d", b"f" * 200, b"q", b"v")), "DoNotRetryIOException", hbase=IO)
+
+
+@case
+def cells_too_big(cluster):
+    return multi_refused(put_with_cells(cluster, 1, wire.key_value(b"d", b"f", b"q", LONG_CELL)), "DoNotRetryIOException")
+
+
+@case
+def cells_with_negative_timestamp(cluster):
+    """HBase stores it."""
+    answer = put_with_cells(cluster, 1, wire.key_value(b"d", b"f", b"negative", b"v", timestamp=(1 << 64) - 5))
+    if answer.error or 2 in answer.message.sub(1) or 3 in answer.message.sub(1).sub(1):
+        return multi_refused(answer, "DoNotRetryIOException", hbase=IO)
+    return "taken"
+
+
+@case
+def put_with_negative_timestamp(cluster):
+    return final(mutate(cluster, cluster.low, wire.mutation(PUT, b"d", b"f", b"negative", b"v", (4, -5))), hbase=IO)
+
+
+@case
+def cells_compressed(cluster):
+    """Not bad: the cell block as gzip, both ways."""
+    put = wire.multi_request(cluster.low, [wire.encode((1, b"d"), (2, PUT), (8, 1))])
+    with cluster.client(compressor=GZIP) as c:
+        accepted(c.call("Multi", put, cells=gzip.compress(wire.key_value(b"d", b"f", b"gzip", b"v" * 1000))))
+        answer = c.call("Get", wire.get_request(cluster.low, b"d", (2, wire.encode((1, b"f"), (2, b"gzip")))))
+        accepted(answer)
+        got = wire.cells_of(gzip.decompress(answer.cells))
+        if got != [(b"d", b"f", b"gzip", b"v" * 1000)]:
+            raise Fail("%r" % got)
+
+
+@case
+def cells_compressed_garbage(cluster):
+    put = wire.multi_request(cluster.low, [wire.encode((1, b"d"), (2, PUT), (8, 1))])
+    with cluster.client(compressor=GZIP) as c:
+        return multi_refused(c.call("Multi", put, cells=b"\xff" * 60), "DoNotRetryIOException", hbase=IO)
+
+
+@case(harms_hbase=True)
+def cells_compressed_bomb(cluster):
+    """1 GiB of zeros in 1 MiB of gzip: more than the largest request."""
+    packer, block = zlib.compressobj(9, zlib.DEFLATED, 31), b""
+    for _ in range(1024):
+        block += packer.compress(bytes(1 << 20))
+    block += packer.flush()
+    put = wire.multi_request(cluster.low, [wire.encode((1, b"d"), (2, PUT), (8, 1))])
+    with cluster.client(compressor=GZIP, timeout=60) as c:
+        c.start("Multi", put, cells=block)
+        try:
+            return multi_refused(c.receive(), "DoNotRetryIOException", "exceptions.RequestTooBigException")
+        except wire.Closed:
+            return "closed"
+
+
+@case
 def cell_block_longer_than_frame(cluster):
     with cluster.client() as c:
         c.send(wire.request(3, "Multi", wire.multi_request(cluster.low, [wire.encode((1, b"d"), (2, PUT), (8, 1))]), cells=CELL, cell_length=1 << 20))
@@ -414,6 +483,39 @@ def cell_block_without_codec(cluster):
     with cluster.client(codec=None) as c:
         answer = c.call("Multi", wire.multi_request(cluster.low, [wire.encode((1, b"d"), (2, PUT), (8, 1))]), cells=CELL)
         return multi_refused(answer, "DoNotRetryIOException", hbase="java.lang.NullPointerException")
+
+
+@case
+def multi_of_nothing(cluster):
+    return either(cluster.once("Multi", b""), "DoNotRetryIOException")
+
+
+@case
+def multi_of_a_region_and_no_action(cluster):
+    return either(multi(cluster, cluster.low, []), "DoNotRetryIOException")
+
+
+def row_regex(pattern):
+    comparator = wire.encode((1, wire.HBASE + "filter.RegexStringComparator"), (2, wire.encode((1, pattern), (2, 0), (3, "UTF-8"))))
+    return (4, wire.encode((1, wire.HBASE + "filter.RowFilter"), (2, wire.encode((1, wire.encode((1, 2), (2, comparator)))))))
+
+
+@case
+def regex_that_does_not_parse(cluster):
+    return final(get(cluster, cluster.low, b"a", row_regex("(a")), hbase=IO)
+
+
+@case
+def regex_of_exponential_time(cluster):
+    """2^40 ways for an engine that tries them all; Java 17's remembers, so that HBase answers."""
+    row = b"a" * 40 + b"!"
+    accepted(mutate(cluster, cluster.low, wire.mutation(PUT, row)))
+    return either(get(cluster, cluster.low, row, row_regex("(a+)+$")), "DoNotRetryIOException")
+
+
+@case
+def regex_of_huge_size(cluster):
+    return either(get(cluster, cluster.low, b"a", row_regex("((a{1,1000}){1,1000}){1,1000}")), "DoNotRetryIOException")
 
 
 # Scanners.
@@ -490,6 +592,14 @@ def scanner_two_calls_at_once(cluster):
             refused(bad[0], "regionserver.LeaseException", "exceptions.OutOfOrderScannerNextException", "UnknownScannerException", retry=False)
             told.add(bad[0].error.rsplit(".", 1)[-1])
     return ", ".join(sorted(told))
+
+
+@case
+def scanners_left_open(cluster):
+    """A thousand, on a connection that ends. They go with their lease; until then they must not hurt."""
+    with cluster.client() as c:
+        for _ in range(1000):
+            open_scanner(c, cluster.low)
 
 
 @case

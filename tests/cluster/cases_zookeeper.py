@@ -1,5 +1,6 @@
 """The ZooKeeper port: garbage, frames too long, sessions that are none, four-letter words."""
 import struct
+import time
 
 import hbase_wire as wire
 from harness import Fail, case, closed
@@ -200,6 +201,27 @@ def zookeeper_four_letter_words(cluster):
         got = word(cluster, text)
         if not got.startswith(start):
             raise Fail("%s answers %r" % (text.decode(), got[:100]))
+
+
+@case
+def zookeeper_connections_of_one_address(cluster):
+    """400 sessions from here: those over the limit (300 in HBase) are closed, and there is room again when the others go."""
+    connections, served = [], 0
+    for _ in range(400):
+        c = cluster.raw(cluster.zookeeper)
+        connections.append(c)
+        try:
+            c.send(wire.zk_connect(timeout_ms=4000))
+            c.receive_exactly(RESPONSE)
+            served += 1
+        except wire.Closed:
+            pass
+    for c in connections:
+        c.close()
+    if served < 200:
+        raise Fail("only %d were served" % served)
+    time.sleep(0.5)
+    return "%d of 400 served" % served
 
 
 @case
