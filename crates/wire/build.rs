@@ -1,5 +1,5 @@
 //! Generates `wire::pb` from our own `.proto` files with a compiler written in Rust, so that no `protoc` is needed, and beside it
-//! the table from which `wire` bounds what a message may take in memory before it decodes it.
+//! the table from which `wire` checks a message before it decodes it: what it takes in memory, and that its required fields are there.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -42,7 +42,8 @@ fn collect<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Messages<'a
     into.insert(name, message);
 }
 
-/// The table as Rust source: messages in the order of their names, each with its size in memory and the fields that make it grow.
+/// The table as Rust source: messages in the order of their names, each with its size in memory and the fields that make it grow
+/// or that it must have.
 fn shapes(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     let mut messages = Messages::new();
     for file in &descriptors.file {
@@ -55,26 +56,42 @@ fn shapes(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     for (name, message) in &messages {
         let size = size(message, &messages);
         let name = name.trim_start_matches('.');
-        writeln!(source, "Shape {{ name: {name:?}, size: {size}, grows: &[")?;
+        writeln!(source, "Shape {{ name: {name:?}, size: {size}, fields: &[")?;
+        assert!(
+            message.field.len() <= 64,
+            "wire keeps one bit for each field"
+        );
         for field in &message.field {
-            let repeated = field.label() == Label::Repeated;
-            let kind = match field.r#type() {
-                Type::Message => {
-                    let index = index[&field.type_name().to_owned()];
-                    format!("Growth::Message {{ index: {index}, repeated: {repeated} }}")
-                }
-                Type::String => format!("Growth::Text {{ repeated: {repeated} }}"),
-                Type::Bytes if repeated => "Growth::Bytes".to_owned(),
-                Type::Bytes => continue,
-                _ if repeated => "Growth::Numbers".to_owned(),
-                _ => continue,
-            };
-            writeln!(source, "({}, {kind}),", field.number())?;
+            let required = field.label() == Label::Required;
+            let growth = growth(field, &index);
+            if !required && growth == "Growth::None" {
+                continue;
+            }
+            let (number, name) = (field.number(), field.name());
+            writeln!(
+                source,
+                "Field {{ number: {number}, name: {name:?}, required: {required}, growth: {growth} }},"
+            )?;
         }
         source.push_str("] },\n");
     }
     source.push_str("];\n");
     Ok(source)
+}
+
+fn growth(field: &FieldDescriptorProto, index: &BTreeMap<&String, usize>) -> String {
+    let repeated = field.label() == Label::Repeated;
+    match field.r#type() {
+        Type::Message => {
+            let index = index[&field.type_name().to_owned()];
+            format!("Growth::Message {{ index: {index}, repeated: {repeated} }}")
+        }
+        Type::String => format!("Growth::Text {{ repeated: {repeated} }}"),
+        Type::Bytes if repeated => "Growth::Bytes".to_owned(),
+        Type::Bytes => "Growth::None".to_owned(),
+        _ if repeated => "Growth::Numbers".to_owned(),
+        _ => "Growth::None".to_owned(),
+    }
 }
 
 /// Upper bound of a message's own size in memory, bytes: every field with the room for being absent, and alignment.

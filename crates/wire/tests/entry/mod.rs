@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     /// Runs it.
     run: fn(&[u8]),
     /// Bytes it may hold for each byte of input. Generous where a message has many kinds of elements, since two bytes of input
-    /// can be a struct; `message::bound` cuts that off for long messages.
+    /// can be a struct; `message::check` cuts that off for long messages.
     pub(crate) bytes_per_byte: u64,
 }
 

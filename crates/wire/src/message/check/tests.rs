@@ -1,4 +1,4 @@
-//! Tests of the bound: no false refusals, no way around it, and sizes that are true.
+//! Tests of the check: no false refusals, no way around it, and sizes that are true.
 
 use bytes::Bytes;
 
@@ -43,9 +43,6 @@ fn shapes_are_sorted_and_sizes_are_upper_bounds() {
             size(name)
         );
     }
-    // What UNCHECKED_MAX promises.
-    let largest = SHAPES.iter().map(|shape| shape.size).max().unwrap();
-    assert!(UNCHECKED_MAX / 2 * largest <= 2 * DECODED_MAX, "{largest}");
 }
 
 #[test]
@@ -61,7 +58,7 @@ fn empty_elements_in_masses_are_refused() {
     // The same behind the start of a group.
     let mut hidden = vec![0x7b];
     hidden.extend([0x0a, 0x00].repeat(1_000_000));
-    let error = decode::<pb::MultiRequest>(hidden.into()).unwrap_err();
+    let error = decode::<pb::MultiResponse>(hidden.into()).unwrap_err();
     assert_eq!(error.code(), Code::RequestTooBig);
 
     // Numbers, packed.
@@ -121,4 +118,37 @@ fn large_honest_messages_pass() {
             request
         );
     }
+}
+
+#[test]
+fn required_fields_are_required_at_every_depth() {
+    let missing = |error: cadastre_types::Error| {
+        assert_eq!(error.code(), Code::Corrupt);
+        error.message().to_owned()
+    };
+    assert_eq!(
+        missing(decode::<pb::GetRequest>(Bytes::new()).unwrap_err()),
+        "a message hbase.pb.GetRequest without its required field region"
+    );
+    // Its region is there, but not the region's value.
+    assert_eq!(
+        missing(decode::<pb::GetRequest>(Bytes::from_static(&[0x0a, 2, 8, 1])).unwrap_err()),
+        "a message hbase.pb.RegionSpecifier without its required field value"
+    );
+    assert_eq!(
+        missing(decode::<pb::MultiRequest>(Bytes::from_static(&[0x0a, 0])).unwrap_err()),
+        "a message hbase.pb.RegionAction without its required field region"
+    );
+    // What the encoder writes always has them.
+    for bytes in [
+        encode(&pb::GetRequest::default()),
+        encode(&pb::OpenRegionRequest {
+            open_info: vec![Default::default()],
+            ..Default::default()
+        }),
+    ] {
+        assert!(!bytes.is_empty());
+    }
+    assert!(decode::<pb::GetRequest>(encode(&pb::GetRequest::default())).is_ok());
+    assert!(decode::<pb::ScanRequest>(Bytes::new()).is_ok());
 }
