@@ -7,7 +7,9 @@
 //! State lies behind one mutex that is never held over an await. It changes only after what it shows is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use cadastre_types::{Code, EncodedName, Error, RegionInfo, Result, ServerName};
 use tokio::sync::watch;
@@ -71,6 +73,8 @@ impl<W: World> Clone for Active<W> {
 
 struct Inner<W> {
     world: W,
+    /// Set when this master stops: from then on what fails just ends.
+    halted: AtomicBool,
     state: Mutex<State>,
     locks: Locks,
 }
@@ -112,6 +116,7 @@ impl<W: World> Active<W> {
         let active = Self {
             inner: Arc::new(Inner {
                 world,
+                halted: AtomicBool::new(false),
                 locks: Locks::default(),
                 state: Mutex::new(State {
                     catalog,
@@ -277,8 +282,30 @@ impl<W: World> Active<W> {
     /// could differ from then on.
     pub(crate) async fn write(&self, batch: Vec<Write>) {
         if let Err(error) = self.world().journal(batch).await {
-            self.world().fatal(&error.context("the master's store"));
+            self.cannot_go_on(error.context("the master's store")).await;
         }
+    }
+
+    /// The end of this master, by an error that no other try can mend. Never returns: the process ends, or is ending.
+    pub(crate) async fn cannot_go_on(&self, error: Error) {
+        if self.inner.halted.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.world().fatal(&error);
+    }
+
+    /// Lets procedures under way end, but not longer than `patience`, and begins none any more.
+    pub(crate) async fn halt(&self, patience: Duration) {
+        let deadline = self.world().mono() + patience;
+        loop {
+            let next = self.state().running.keys().next().copied();
+            let now = self.world().mono();
+            match next {
+                Some(id) if now < deadline => self.result(id, deadline - now).await,
+                _ => break,
+            };
+        }
+        self.inner.halted.store(true, Ordering::SeqCst);
     }
 
     /// Takes over what is durable in `hbase:meta`.
@@ -328,7 +355,7 @@ impl<W: World> Active<W> {
     }
 
     /// What has become of a procedure. Waits for its end, but not longer than `patience`.
-    pub(crate) async fn result(&self, id: ProcedureId, patience: std::time::Duration) -> Answer {
+    pub(crate) async fn result(&self, id: ProcedureId, patience: Duration) -> Answer {
         let done = self.state().running.get(&id).map(|r| r.done.subscribe());
         if let Some(mut done) = done {
             tokio::select! {

@@ -114,7 +114,8 @@ impl<W: World> Active<W> {
         let mut pauses = Pauses::new();
         while let Err(error) = self.world().write_meta(changes).await {
             if error.code() == Code::Fenced {
-                self.world().fatal(&error.context("hbase:meta"));
+                self.cannot_go_on(error.context("hbase:meta")).await;
+                return;
             }
             let pause = pauses.next();
             tracing::warn!(%error, ?pause, "hbase:meta could not be written; tried again");

@@ -31,6 +31,9 @@ use crate::requests::Dispatch;
 /// keep a cluster from starting.
 const START_PASSES: usize = 5;
 
+/// How long a stopping master waits for procedures under way; what is not done then goes on with the next master.
+const PROCEDURE_DRAIN: Duration = Duration::from_secs(5);
+
 /// How a master is set up.
 #[derive(Debug, Clone)]
 pub struct MasterConfig {
@@ -61,6 +64,8 @@ pub(crate) struct Shared<E: Env> {
     /// Set once the master is active and initialised.
     active: OnceLock<Active<RealWorld<E>>>,
     pub(crate) phase: watch::Sender<Phase>,
+    /// Why it could not become active.
+    failure: OnceLock<Error>,
 }
 
 /// How far a master is.
@@ -139,6 +144,7 @@ impl<E: Env> Master<E> {
             znodes,
             active: OnceLock::new(),
             phase: watch::Sender::new(Phase::StandBy),
+            failure: OnceLock::new(),
         });
         let (stop, stopping) = watch::channel(false);
         let handler = Arc::new(Dispatch(Arc::clone(&shared)));
@@ -172,13 +178,25 @@ impl<E: Env> Master<E> {
         self.address
     }
 
-    /// Waits until it serves as the active master; false if it ended before.
-    pub async fn ready(&self) -> bool {
+    /// Waits until it serves as the active master.
+    ///
+    /// # Errors
+    /// Why it does not, if it ended before: what was read is damaged or too new, or the session was lost.
+    pub async fn ready(&self) -> Result<()> {
         let mut phase = self.shared.phase.subscribe();
-        let ready = phase
+        let reached = phase
             .wait_for(|phase| matches!(phase, Phase::Ready | Phase::Stopped))
-            .await;
-        matches!(ready, Ok(phase) if *phase == Phase::Ready)
+            .await
+            .map(|phase| *phase);
+        match reached {
+            Ok(Phase::Ready) => Ok(()),
+            _ => Err(self.shared.failure.get().cloned().unwrap_or_else(|| {
+                Error::new(
+                    Code::MasterNotRunning,
+                    "the master stopped before it was ready",
+                )
+            })),
+        }
     }
 
     /// Stops: no new calls, the session closed, so that a standby takes over at once. Procedures go on with the next master.
@@ -204,19 +222,33 @@ async fn run<E: Env>(
         served.send_replace(true);
     });
     let mut session = shared.znodes.session().states();
-    tokio::select! {
+    let failure = tokio::select! {
         biased;
-        _ = stopping.wait_for(|stop| *stop) => {}
-        _ = session.wait_for(|state| *state == SessionState::Expired) => {
-            shared.env.exit("the master's session with the coordination service has expired");
+        _ = stopping.wait_for(|stop| *stop) => None,
+        _ = session.wait_for(|state| *state == SessionState::Expired) => Some(Error::new(
+            Code::Fenced,
+            "the master's session with the coordination service has expired",
+        )),
+        failure = lead(&shared, store, &config) => Some(failure),
+    };
+    if let Some(failure) = failure {
+        if *shared.phase.borrow() == Phase::Ready {
+            shared
+                .env
+                .exit(&format!("the master cannot go on: {failure}"));
         }
-        failure = lead(&shared, store, &config) => {
-            shared.env.exit(&format!("the master cannot lead: {failure}"));
-        }
+        tracing::error!(%failure, "the master could not become active");
+        // Set once: this is the only place.
+        let _ = shared.failure.set(failure);
     }
     shared.phase.send_replace(Phase::Stopped);
-    // A dropped sender is an end, too.
-    let _ = wait_served.wait_for(|served| *served).await;
+    if let Some(active) = shared.active.get() {
+        active.halt(PROCEDURE_DRAIN).await;
+    }
+    if *stopping.borrow() {
+        // A dropped sender is an end, too.
+        let _ = wait_served.wait_for(|served| *served).await;
+    }
     shared.znodes.session().clone().close().await;
     end.send_replace(true);
 }

@@ -262,8 +262,8 @@ impl Znodes {
                     }
                 }
                 Err(error) => {
-                    // Calls wait while the service is away, so an error is the session's end.
-                    tracing::error!(%error, "the live servers are not known any more");
+                    // Calls wait while the service is away, so an error is the session's end, which its owner deals with.
+                    tracing::info!(%error, "the live servers are not followed any more");
                     return;
                 }
             }

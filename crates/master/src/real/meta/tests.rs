@@ -5,7 +5,12 @@ use super::*;
 
 fn region() -> RegionInfo {
     let table = TableName::parse("ns:t").unwrap();
-    RegionInfo::new(table, Bytes::from_static(b"a"), Bytes::from_static(b"b"), 17)
+    RegionInfo::new(
+        table,
+        Bytes::from_static(b"a"),
+        Bytes::from_static(b"b"),
+        17,
+    )
 }
 
 fn placement() -> Placement {
@@ -21,7 +26,11 @@ fn placement() -> Placement {
 fn an_opened_region_has_a_whole_row() {
     let written = mutation(&MetaChange::Opened(region(), placement()));
     assert_eq!(written.row, region().name());
-    let columns: Vec<&[u8]> = written.cells.iter().map(|cell| &cell.qualifier[..]).collect();
+    let columns: Vec<&[u8]> = written
+        .cells
+        .iter()
+        .map(|cell| &cell.qualifier[..])
+        .collect();
     for column in [
         &b"regioninfo"[..],
         b"server",
@@ -92,17 +101,26 @@ fn a_batch_is_one_action_list_of_one_region() {
         .map(|action| action.mutation.as_ref().unwrap().mutate_type())
         .map(|kind| kind as i32)
         .collect();
-    assert_eq!(kinds, [MutationType::Delete as i32, MutationType::Put as i32]);
+    assert_eq!(
+        kinds,
+        [MutationType::Delete as i32, MutationType::Put as i32]
+    );
     let failed = pb::MultiResponse {
         region_action_result: vec![pb::RegionActionResult {
             result_or_exception: vec![pb::ResultOrException {
-                exception: Some(exception::to_pair(&Error::new(Code::RegionTooBusy, "later"))),
+                exception: Some(exception::to_pair(&Error::new(
+                    Code::RegionTooBusy,
+                    "later",
+                ))),
                 ..Default::default()
             }],
             ..Default::default()
         }],
         ..Default::default()
     };
-    assert_eq!(check_batch(&failed).unwrap_err().code(), Code::RegionTooBusy);
+    assert_eq!(
+        check_batch(&failed).unwrap_err().code(),
+        Code::RegionTooBusy
+    );
     check_batch(&pb::MultiResponse::default()).unwrap();
 }
