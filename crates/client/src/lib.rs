@@ -114,6 +114,11 @@ impl<E: Env> Client<E> {
         })
     }
 
+    /// Its surroundings.
+    pub fn env(&self) -> &E {
+        &self.shared.env
+    }
+
     /// The cluster's id, as the registry has it.
     ///
     /// # Errors
