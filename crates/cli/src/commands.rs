@@ -1,0 +1,172 @@
+//! The commands that talk to a running cluster: tables, rows, status. Each is a few calls of `client` and the printing of what they
+//! answered.
+//!
+//! Bytes are read and written in HBase's notation (`\xNN`), so that what one command prints another one takes. Answers go to standard
+//! output, as text or with `--json` as one JSON value a line; progress and errors go to standard error. The exit code says how it
+//! ended ([`exit`]). This module must not know how a cluster is made, only how to connect to one.
+
+mod arguments;
+mod connect;
+mod output;
+mod rows;
+mod scan;
+mod status;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use cadastre_client::Client;
+use cadastre_env::{Env, RealEnv, RealEnvConfig};
+use cadastre_types::{Code, Error, ErrorKind, Result};
+use clap::Subcommand;
+
+pub use connect::ConnectArgs;
+use output::Output;
+
+/// How a command ended.
+pub mod exit {
+    /// It did what was asked.
+    pub const DONE: u8 = 0;
+    /// It found nothing: no cell, no row.
+    pub const NOTHING: u8 = 1;
+    /// It can never succeed as it was asked: wrong arguments (clap's code, too), no such table, …
+    pub const REFUSED: u8 = 2;
+    /// The cluster could not do it: not reachable, too busy, time over. Trying again may help.
+    pub const FAILED: u8 = 3;
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 nothing found, 2 refused (wrong arguments, no such table), 3 failed (not \
+                          reachable, time over).\nBytes are written as HBase does: printable ASCII as it is, all else as \\xNN.";
+
+/// A command that talks to a cluster.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Create, list, describe, enable, disable and drop tables
+    #[command(subcommand)]
+    Table(table::TableCommand),
+    /// Write cells of a row
+    #[command(after_help = format!("Example:\n  cadastre put t1 row1 f:name Ada f:age '\\x00\\x00\\x00\\x24'\n\n{EXIT_CODES}"))]
+    Put(rows::PutArgs),
+    /// Read a row
+    #[command(after_help = format!("Example:\n  cadastre get t1 row1 f:name --versions 3\n\n{EXIT_CODES}"))]
+    Get(rows::GetArgs),
+    /// Delete a row, families or columns of it
+    #[command(after_help = format!("Example:\n  cadastre delete t1 row1 f:name\n\n{EXIT_CODES}"))]
+    Delete(rows::DeleteArgs),
+    /// Read rows in order
+    #[command(after_help = format!("Example:\n  cadastre scan t1 --start g --stop p --limit 10\n\n{EXIT_CODES}"))]
+    Scan(scan::ScanArgs),
+    /// Count the rows of a table
+    #[command(after_help = format!("Example:\n  cadastre count t1 --prefix user-\n\n{EXIT_CODES}"))]
+    Count(scan::CountArgs),
+    /// Show the cluster's servers and tables
+    #[command(after_help = format!("Example:\n  cadastre status --zookeeper zk1:2181,zk2:2181\n\n{EXIT_CODES}"))]
+    Status(status::StatusArgs),
+}
+
+impl Command {
+    fn connect(&self) -> &ConnectArgs {
+        match self {
+            Self::Table(command) => command.connect(),
+            Self::Put(args) => &args.connect,
+            Self::Get(args) => &args.connect,
+            Self::Delete(args) => &args.connect,
+            Self::Scan(args) => &args.range.connect,
+            Self::Count(args) => &args.range.connect,
+            Self::Status(args) => &args.connect,
+        }
+    }
+}
+
+/// Runs a command on its own surroundings, with standard output and standard error.
+pub fn run(command: Command) -> ExitCode {
+    let json = command.connect().json;
+    let env = RealEnv::start(&RealEnvConfig {
+        // A client keeps no files; the directory is there already.
+        data_dir: std::env::temp_dir(),
+        cores: 1,
+        background_threads: 1,
+    });
+    let outcome = match env {
+        Ok(env) => {
+            let here = env.clone();
+            let outcome = env.block_on(async move {
+                let mut out = std::io::stdout();
+                execute(here, command, &mut out).await
+            });
+            env.shutdown();
+            // None only if the command's task panicked, which was reported then.
+            outcome.unwrap_or_else(|| Err(Error::new(Code::Internal, "the command broke off")))
+        }
+        Err(error) => Err(Error::new(Code::Internal, error.to_string())),
+    };
+    let code = outcome.unwrap_or_else(|error| report(&error, json));
+    ExitCode::from(code)
+}
+
+/// Runs a command and gives its exit code.
+///
+/// # Errors
+/// What the cluster said, to be reported.
+pub async fn execute<E: Env>(env: E, command: Command, out: &mut (dyn Write + Send)) -> Result<u8> {
+    let connect = command.connect();
+    let mut output = Output::new(out, connect.json);
+    let client = connect.open(env).await?;
+    let outcome = dispatch(&client, command, &mut output).await;
+    client.close().await;
+    match output.end() {
+        // Whoever read our output has had enough, as `head` has: that is no failure of the command.
+        Err(broken) if broken.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit::DONE),
+        Err(error) => Err(Error::new(
+            Code::Internal,
+            format!("writing the output: {error}"),
+        )),
+        Ok(()) => outcome,
+    }
+}
+
+async fn dispatch<E: Env>(
+    client: &Client<E>,
+    command: Command,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    match command {
+        Command::Table(command) => table::run(client, command, output).await,
+        Command::Put(args) => rows::put(client, args, output).await,
+        Command::Get(args) => rows::get(client, args, output).await,
+        Command::Delete(args) => rows::delete(client, args, output).await,
+        Command::Scan(args) => scan::scan(client, args, output).await,
+        Command::Count(args) => scan::count(client, args, output).await,
+        Command::Status(_) => status::status(client, output).await,
+    }
+}
+
+/// Tells an error and gives its exit code.
+#[allow(clippy::print_stderr, reason = "the command's answer")]
+fn report(error: &Error, json: bool) -> u8 {
+    if json {
+        let value = serde_json::json!({
+            "error": { "code": format!("{:?}", error.code()), "message": error.message() }
+        });
+        eprintln!("{value}");
+    } else {
+        eprintln!("error: {error}");
+    }
+    exit_code(error)
+}
+
+fn exit_code(error: &Error) -> u8 {
+    match error.kind() {
+        ErrorKind::Invalid | ErrorKind::TooBig => exit::REFUSED,
+        ErrorKind::Retry
+        | ErrorKind::Relocate
+        | ErrorKind::Failover
+        | ErrorKind::Fenced
+        | ErrorKind::Corrupt
+        | ErrorKind::Internal => exit::FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! `cadastre scan` and `count`: many rows.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cadastre_client::{Client, Scanner, first_key_only_filter, new_scan, notation};
+use cadastre_env::{Clock, Env};
+use cadastre_types::{Error, ErrorKind, Result, Scan, TableName};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::arguments::{Column, QueryArgs, behind_prefix, bytes, column, table_name};
+use super::connect::ConnectArgs;
+use super::exit;
+use super::output::{Output, column_text, rate, row_json, usage};
+
+/// How often the progress line changes.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Which rows; part of both commands.
+#[derive(Debug, Args)]
+pub struct RangeArgs {
+    /// Table
+    #[arg(value_parser = table_name)]
+    table: TableName,
+    /// First row
+    #[arg(long, value_name = "ROW", value_parser = bytes, default_value = "", hide_default_value = true)]
+    start: Bytes,
+    /// Row to stop before
+    #[arg(long, value_name = "ROW", value_parser = bytes, default_value = "", hide_default_value = true)]
+    stop: Bytes,
+    /// Only rows that begin with this
+    #[arg(long, value_name = "PREFIX", value_parser = bytes, conflicts_with_all = ["start", "stop"])]
+    prefix: Option<Bytes>,
+    #[command(flatten)]
+    pub(super) connect: ConnectArgs,
+}
+
+impl RangeArgs {
+    /// The scan of the range; for a descending one the ends are exchanged.
+    fn scan(&self, reversed: bool) -> Result<Scan> {
+        let (start_row, stop_row) = match &self.prefix {
+            Some(prefix) => (prefix.clone(), behind_prefix(prefix)),
+            None => (self.start.clone(), self.stop.clone()),
+        };
+        if !reversed {
+            if !stop_row.is_empty() && start_row > stop_row {
+                return Err(usage("--start lies behind --stop"));
+            }
+            return Ok(Scan {
+                start_row,
+                stop_row,
+                ..new_scan()
+            });
+        }
+        if self.prefix.is_some() {
+            // From behind the prefix down to it.
+            return Ok(Scan {
+                start_row: stop_row,
+                include_start_row: false,
+                stop_row: start_row,
+                include_stop_row: true,
+                reversed: true,
+                ..new_scan()
+            });
+        }
+        if !start_row.is_empty() && start_row < stop_row {
+            return Err(usage(
+                "with --reversed rows descend: --start lies before --stop",
+            ));
+        }
+        Ok(Scan {
+            start_row,
+            stop_row,
+            reversed: true,
+            ..new_scan()
+        })
+    }
+}
+
+/// Arguments of `scan`.
+#[derive(Debug, Args)]
+pub struct ScanArgs {
+    /// Only these families and columns; may be given several times
+    #[arg(long = "column", value_name = "FAMILY[:QUALIFIER]", value_parser = column)]
+    columns: Vec<Column>,
+    /// Rows at most
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Descending, from --start down to --stop
+    #[arg(long)]
+    reversed: bool,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
+}
+
+/// Arguments of `count`.
+#[derive(Debug, Args)]
+pub struct CountArgs {
+    #[command(flatten)]
+    pub(super) range: RangeArgs,
+}
+
+pub(super) async fn scan<E: Env>(
+    client: &Client<E>,
+    args: ScanArgs,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let scan = Scan {
+        query: args.query.query(&args.columns),
+        ..args.range.scan(args.reversed)?
+    };
+    let mut scanner = client.scan_limited(&args.range.table, scan, args.limit)?;
+    let mut rows = 0_u64;
+    while let Some(row) = scanner.next().await? {
+        rows += 1;
+        if output.is_json() {
+            output.line(row_json(&row.cells));
+        } else {
+            for cell in &row.cells {
+                output.line(format_args!(
+                    "{}  {}  {}  {}",
+                    notation::to_text(&cell.row),
+                    column_text(cell),
+                    cell.timestamp,
+                    notation::to_text(&cell.value)
+                ));
+            }
+        }
+        if output.is_broken() {
+            scanner.close().await;
+            return Ok(exit::DONE);
+        }
+    }
+    Ok(if rows == 0 { exit::NOTHING } else { exit::DONE })
+}
+
+pub(super) async fn count<E: Env>(
+    client: &Client<E>,
+    args: CountArgs,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let clock = client.env().clock().clone();
+    let started = clock.mono();
+    // Hidden by itself when standard error is no terminal.
+    let progress = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template"));
+    let mut rows = 0_u64;
+    let mut told = started;
+    let mut scanner = counting_scanner(client, &args.range, true)?;
+    loop {
+        let row = match scanner.next().await {
+            Ok(row) => row,
+            // A server without this filter: then whole rows are read, if nothing was counted yet.
+            Err(error) if rows == 0 && is_refused(&error) => {
+                scanner = counting_scanner(client, &args.range, false)?;
+                scanner.next().await?
+            }
+            Err(error) => return Err(error),
+        };
+        if row.is_none() {
+            break;
+        }
+        rows += 1;
+        let now = clock.mono();
+        if now.saturating_sub(told) >= PROGRESS_EVERY {
+            told = now;
+            progress.set_message(rate(rows, (now - started).as_secs_f64()));
+            progress.tick();
+        }
+    }
+    progress.finish_and_clear();
+    let seconds = (clock.mono() - started).as_secs_f64();
+    output.answer(rate(rows, seconds), || {
+        json!({
+            "table": args.range.table.as_str(),
+            "rows": rows,
+            "seconds": (seconds * 1000.0).round() / 1000.0,
+        })
+    });
+    Ok(exit::DONE)
+}
+
+fn counting_scanner<E: Env>(
+    client: &Client<E>,
+    range: &RangeArgs,
+    filtered: bool,
+) -> Result<Scanner<E>> {
+    let mut scan = range.scan(false)?;
+    scan.filter = filtered.then(first_key_only_filter);
+    // A count reads everything once: what others need stays in the cache.
+    scan.query.cache_blocks = false;
+    client.scan(&range.table, scan)
+}
+
+fn is_refused(error: &Error) -> bool {
+    use cadastre_types::Code;
+    error.kind() == ErrorKind::Invalid
+        && !matches!(
+            error.code(),
+            Code::TableNotFound | Code::TableNotEnabled | Code::AccessDenied
+        )
+}
