@@ -32,6 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Every message's package.
+const PACKAGE: &str = ".hbase.pb.";
+
 type Messages<'a> = BTreeMap<String, &'a DescriptorProto>;
 
 fn collect<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Messages<'a>) {
@@ -55,7 +58,8 @@ fn shapes(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     let mut source = String::from("static SHAPES: &[Shape] = &[\n");
     for (name, message) in &messages {
         let size = size(message, &messages);
-        let name = name.trim_start_matches('.');
+        // Nested messages keep the name of the outer one before theirs.
+        let name = name.trim_start_matches(PACKAGE);
         writeln!(source, "Shape {{ name: {name:?}, size: {size}, fields: &[")?;
         assert!(
             message.field.len() <= 64,
