@@ -24,9 +24,6 @@ use crate::locate::{Location, Position, address};
 use crate::requests::GetRequest;
 use crate::retry::{self, Retries};
 
-/// How long the registry may take to say whether a server is alive, beside the call that failed.
-const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// First pause while a procedure runs. A table of ours is created within some ten milliseconds.
 const POLL_FIRST: Duration = Duration::from_millis(5);
 
@@ -275,12 +272,10 @@ impl<E: Env> Client<E> {
 
     /// Forgets what an error says is wrong with a location (L20).
     pub(crate) async fn forget(&self, location: &Location, error: &Error) {
-        if let Some(server) = self.shared.locator.forget(location, error) {
-            self.shared
-                .locator
-                .confirm_dead(&server, ALIVE_TIMEOUT)
-                .await;
-        }
+        self.shared
+            .locator
+            .forget_and_confirm(location, error)
+            .await;
     }
 
     /// State of a table as `hbase:meta` has it, in one try; `None` if the table does not exist.

@@ -33,6 +33,7 @@ pub use lookup::Position;
 use self::dead::DeadServers;
 use self::flight::Flights;
 use self::lookup::{Check, DirectoryRow, Miss, Reading, Wanted};
+use crate::notation;
 use crate::registry::Registry;
 use crate::requests;
 use crate::retry::{self, Blame};
@@ -42,6 +43,9 @@ const PAGE_ROWS_MIN: u32 = 3;
 
 /// Pages of one directory scan at most: a row behind more split parents than this is not found, with the error of check e.
 const PAGES_MAX: u32 = 100;
+
+/// How long the registry may take to say whether a server is alive, beside the call that failed.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of one directory answer.
 const PAGE_BYTES: u64 = 2 * 1024 * 1024;
@@ -320,20 +324,17 @@ impl<E: Env> Locator<E> {
             .locate(wanted, timeout)
             .await
             .map_err(|failed| Failed::on_the_way(failed.error))?;
-        let answer = self.scan_once(&location, &scan, rows, timeout).await;
-        let answer = answer.map_err(|error| {
-            // Check i: whatever failed, the tier above is located anew, unless its server only has too much to do.
-            if retry::blame(&error) == Blame::Nothing && !retry::is_overload(&error) {
-                self.cache_mut().clear_location(&location);
-            } else {
-                self.forget(&location, &error);
+        let answer = match self.scan_once(&location, &scan, rows, timeout).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.directory_failed(&location, &error).await;
+                let key = notation::to_text(&scan.start_row);
+                return Err(Failed::on_the_way(error.context(format_args!(
+                    "reading {above} on {} for {key}",
+                    location.server
+                ))));
             }
-            Failed::on_the_way(error.context(format_args!(
-                "reading {above} on {} for {}",
-                location.server,
-                crate::notation::to_text(&scan.start_row)
-            )))
-        })?;
+        };
         let is_last = !answer
             .more_results_in_region
             .unwrap_or(answer.pieces.len() >= rows as usize);
@@ -343,6 +344,15 @@ impl<E: Env> Locator<E> {
             .map(|piece| DirectoryRow::from_cells(&piece.cells))
             .collect();
         Ok(Page { rows, is_last })
+    }
+
+    /// Check i: whatever failed, the tier above is located anew, unless its server only has too much to do.
+    async fn directory_failed(&self, location: &Location, error: &Error) {
+        if retry::blame(error) == Blame::Nothing && !retry::is_overload(error) {
+            self.cache_mut().clear_location(location);
+        } else {
+            self.forget_and_confirm(location, error).await;
+        }
     }
 
     async fn scan_once(
@@ -372,8 +382,22 @@ impl<E: Env> Locator<E> {
         requests::scan_answer(body, cells)
     }
 
-    /// Forgets exactly what an error says is wrong (L20). Gives the server, if it is the server.
-    pub(crate) fn forget(&self, location: &Location, error: &Error) -> Option<ServerName> {
+    /// Forgets exactly what an error says is wrong (L20); if it is the server, asks the registry whether it is dead (L19).
+    pub(crate) async fn forget_and_confirm(&self, location: &Location, error: &Error) {
+        let Some(server) = self.forget(location, error) else {
+            return;
+        };
+        // No answer is no news: the directory is asked next, in any case.
+        if let Ok(Some(false)) = self.registry.is_alive(&server, ALIVE_TIMEOUT).await {
+            self.dead
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(&server);
+        }
+    }
+
+    /// Gives the server, if it is the server that is wrong.
+    fn forget(&self, location: &Location, error: &Error) -> Option<ServerName> {
         match retry::blame(error) {
             Blame::Nothing => None,
             Blame::Region => {
@@ -392,17 +416,6 @@ impl<E: Env> Locator<E> {
                 // Whoever finds nothing left to clear comes late: another caller has seen to it.
                 (cleared > 0).then(|| location.server.clone())
             }
-        }
-    }
-
-    /// Asks the registry whether a server is still alive and remembers if not (L19).
-    pub(crate) async fn confirm_dead(&self, server: &ServerName, timeout: Duration) {
-        // No answer is no news: the directory is asked next, in any case.
-        if let Ok(Some(false)) = self.registry.is_alive(server, timeout).await {
-            self.dead
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(server);
         }
     }
 

@@ -5,13 +5,14 @@ mod data;
 mod fake;
 mod locating;
 mod scanning;
+mod zookeeper;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::{Env, RealEnv, RealEnvConfig};
+use cadastre_env::{Clock, Env, RealEnv, RealEnvConfig};
 use cadastre_types::{Cell, LATEST_TIMESTAMP, TableName};
 
 use self::fake::Cluster;
@@ -31,7 +32,6 @@ fn run<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(RealEnv) -> F 
     .unwrap();
     let here = env.clone();
     let done = env.block_on(async move {
-        use cadastre_env::Clock;
         let clock = here.clock().clone();
         clock.timeout(TEST_TIMEOUT, test(here)).await.is_ok()
     });

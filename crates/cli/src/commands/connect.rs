@@ -8,7 +8,7 @@ use cadastre_types::{Code, Error, Result};
 use clap::Args;
 
 /// Time for the first answer of the registry: a cluster that is not there is said to be so soon.
-const REACH_TIMEOUT: Duration = Duration::from_secs(5);
+const REACH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where the cluster is, and how its answers are shown. Part of each command.
 #[derive(Debug, Clone, Args)]

@@ -14,6 +14,9 @@ use tokio::sync::Mutex;
 
 use super::MetaPlace;
 
+/// How long a closing session is waited for; it ends by its time-out in any case.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 pub(crate) struct ZooKeeperRegistry<E: Env> {
     env: E,
     servers: Vec<HostPort>,
@@ -85,8 +88,12 @@ impl<E: Env> ZooKeeperRegistry<E> {
     pub(super) async fn close(&self) {
         let session = self.session.lock().await.take();
         if let Some(session) = session {
-            // It ends by its time-out in any case.
-            session.close().await;
+            // Answered or not: there is nothing left to do.
+            let _ = self
+                .env
+                .clock()
+                .timeout(CLOSE_TIMEOUT, session.close())
+                .await;
         }
     }
 
