@@ -43,7 +43,7 @@ struct Inner {
 }
 
 impl DiskStore {
-    /// A bucket in a directory of the disk of one start of a node.
+    /// A bucket in a directory of the disk of one start of a node; the empty name is the whole disk.
     pub fn new(env: SimEnv, root: &str) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -55,6 +55,9 @@ impl DiskStore {
     }
 
     fn path(&self, location: &Path) -> String {
+        if self.inner.root.is_empty() {
+            return location.to_string();
+        }
         format!("{}/{location}", self.inner.root)
     }
 

@@ -24,6 +24,7 @@ compile_error!(
 
 mod bucket;
 mod clock;
+pub mod cluster;
 mod disk;
 mod disk_bucket;
 mod env;
@@ -43,4 +44,4 @@ pub use env::SimEnv;
 pub use faults::{Fault, FaultPlan, FaultRates};
 pub use net::{NetConfig, SimListener, SimNet, SimStream};
 pub use trace::Trace;
-pub use world::{Failure, NodeId, World, WorldConfig};
+pub use world::{Exit, Failure, NodeId, World, WorldConfig};

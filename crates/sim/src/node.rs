@@ -28,6 +28,8 @@ pub(crate) type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;
 #[derive(Default)]
 struct Idle {
     parked: AtomicBool,
+    /// A thread was started: somebody used the blocking pool, whose speed is the machine's.
+    blocked: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -43,7 +45,7 @@ pub(crate) struct NodeRuntime {
 impl NodeRuntime {
     pub(crate) fn new(mut rng: Rng) -> Self {
         let idle = Arc::new(Idle::default());
-        let hook = Arc::clone(&idle);
+        let (hook, alarm) = (Arc::clone(&idle), Arc::clone(&idle));
         let mut seed = [0; 16];
         rng.fill_bytes(&mut seed);
         let runtime = Builder::new_current_thread()
@@ -51,6 +53,7 @@ impl NodeRuntime {
             // No timer: whoever sleeps with tokio itself panics, which fails the seed. In SlateDB that is one place, reached only
             // when a clock that was handed in goes back (C8); in our crates it would be a mistake. (tokio's paused clock would
             // hide both, and its feature `test-util` would be unified into every other crate of the workspace.)
+            .on_thread_start(move || alarm.blocked.store(true, Ordering::Relaxed))
             .on_thread_park(move || {
                 hook.parked.store(true, Ordering::Relaxed);
                 hook.waker.wake();
@@ -85,6 +88,11 @@ impl NodeRuntime {
         if let Some(local) = &self.local {
             local.spawn_local(program);
         }
+    }
+
+    /// Whether a task has used tokio's blocking pool: then nothing is repeatable any more.
+    pub(crate) fn has_blocked(&self) -> bool {
+        self.idle.blocked.load(Ordering::Relaxed)
     }
 
     /// Runs every task that can run, and those they wake.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::trace::Trace;
 
 /// Events of one simulated second beyond which the world counts as livelocked. The busiest honest second measured had about
 /// 15,000 (facts/simulation.md section 8).
-const EVENTS_PER_SECOND_MAX: u64 = 2_000_000;
+const EVENTS_PER_SECOND_MAX: u64 = if cfg!(test) { 50_000 } else { 2_000_000 };
 
 /// Most logical cores of a node; the number is drawn at each start.
 const CORES_MAX: usize = 4;
@@ -73,6 +74,8 @@ struct Node {
     running: Option<(Start, NodeRuntime)>,
     /// Events came while it was paused.
     behind: bool,
+    /// How long after a program ended itself it is started again, if it is.
+    restarts_after: Option<RangeInclusive<Duration>>,
 }
 
 /// A simulated world.
@@ -82,6 +85,18 @@ pub struct World {
     events_this_second: u64,
     second: u64,
     events: u64,
+    exits: Vec<Exit>,
+}
+
+/// A program that ended itself.
+#[derive(Debug, Clone)]
+pub struct Exit {
+    /// When.
+    pub at: Duration,
+    /// Which.
+    pub node: NodeId,
+    /// Why, in its words.
+    pub why: String,
 }
 
 impl World {
@@ -95,6 +110,7 @@ impl World {
             events_this_second: 0,
             second: 0,
             events: 0,
+            exits: Vec::new(),
         }
     }
 
@@ -113,8 +129,19 @@ impl World {
             program: Arc::new(program),
             running: None,
             behind: false,
+            restarts_after: None,
         });
         node
+    }
+
+    /// A program that ends itself is started again some time later, as a supervisor would.
+    pub fn supervise(&mut self, node: NodeId, restarts_after: RangeInclusive<Duration>) {
+        self.nodes[node.0].restarts_after = Some(restarts_after);
+    }
+
+    /// Programs that ended themselves.
+    pub fn exits(&self) -> &[Exit] {
+        &self.exits
     }
 
     /// Lets the faults of a plan happen at their times, counted from now.
@@ -261,9 +288,31 @@ impl World {
             RUNS_NODE.set(true);
             runtime.run_until_idle();
             RUNS_NODE.set(false);
+            if runtime.has_blocked() {
+                let what = "a node used spawn_blocking, whose time is the machine's".to_owned();
+                PANICS.with_borrow_mut(|panics| panics.push(what));
+            }
         }
-        if self.hub.nodes()[start.node.0].exiting.is_some() {
-            self.end(start.node, false);
+        let exiting = self.hub.nodes()[start.node.0].exiting.take();
+        if let Some(why) = exiting {
+            self.exited(start.node, why);
+        }
+    }
+
+    fn exited(&mut self, node: NodeId, why: String) {
+        self.end(node, false);
+        self.exits.push(Exit {
+            at: self.now(),
+            node,
+            why,
+        });
+        if let Some(range) = &self.nodes[node.0].restarts_after {
+            let mut rng = self.hub.node_stream(node, "restarts");
+            let pause = crate::hub::between(&mut rng, range);
+            self.hub.after(pause, move |hub| {
+                hub.command(Fault::Start { node });
+                None
+            });
         }
     }
 
@@ -402,3 +451,6 @@ fn catch_panics() {
         }));
     });
 }
+
+#[cfg(test)]
+mod tests;

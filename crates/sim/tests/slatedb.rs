@@ -1,6 +1,8 @@
 //! Plain SlateDB databases in the simulator: on the shared bucket (crashes, late writes of the dead, injected failures) and on the
 //! disk of one machine (power cuts). Acknowledged writes survive, a fenced writer is turned away, equal seeds give equal traces.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -261,4 +263,42 @@ fn a_fenced_writer_is_turned_away() {
         assert_eq!(known.lock().unwrap().violation, None, "seed {seed}");
     }
     assert!(fenced >= 10, "{fenced}");
+}
+
+/// The first trap of facts/simulation.md section 7: `stop` before `run` has registered its tasks does nothing, and `run` would
+/// go on for ever; asked again and again, it ends.
+#[test]
+fn a_compactor_that_is_stopped_at_once_ends_when_asked_again() {
+    for seed in 400..410 {
+        let mut world = World::new(seed, WorldConfig::default());
+        let bucket = Bucket::new(&world, "shared", BucketConfig::default());
+        let ended = Arc::new(Mutex::new(false));
+        let tell = Arc::clone(&ended);
+        let node = world.add_node("server", move |env| {
+            let (bucket, tell) = (bucket.clone(), Arc::clone(&tell));
+            Box::pin(async move {
+                let store: Arc<dyn ObjectStore> = Arc::new(bucket.store(&env));
+                let db = open(&env, Arc::clone(&store), "db").await.unwrap();
+                db.close().await.unwrap();
+                let clock = Arc::new(Ticks(env.clock().clone()));
+                let builder = slatedb::CompactorBuilder::new("db", store);
+                let compactor = builder.with_seed(seed).with_system_clock(clock).build();
+                let compactor = Arc::new(compactor);
+                let running = Arc::clone(&compactor);
+                let (done, mut wait) = tokio::sync::oneshot::channel();
+                env.spawn("compactor", async move {
+                    // Nobody waits only after the node's end.
+                    let _ = done.send(running.run().await.is_ok());
+                });
+                while wait.try_recv().is_err() {
+                    compactor.stop().await.unwrap();
+                    env.clock().sleep(Duration::from_millis(5)).await;
+                }
+                *tell.lock().unwrap() = true;
+            })
+        });
+        world.apply(&Fault::Start { node });
+        world.run_for(Duration::from_secs(30)).unwrap();
+        assert!(*ended.lock().unwrap(), "seed {seed}");
+    }
 }

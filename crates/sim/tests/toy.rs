@@ -1,6 +1,8 @@
 //! The simulator under itself: a small durable server and its clients, over the traits of `env` only, through crashes, power
 //! cuts, pauses, partitions and resets; nothing acknowledged is lost, equal seeds give equal traces, and a planted fault is found.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,137 @@
+//! `sim`: runs seeds of the whole-server simulation and says how to repeat those that fail.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command's answer")]
+
+use std::process::ExitCode;
+
+use cadastre_sim::cluster::{ClusterConfig, run};
+
+const USAGE: &str = "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
+
+  --seed N         run this seed (default 0)
+  --seeds A..B     run seeds A to B-1
+  --operations N   operations of each client (default 400)
+  --clients N      clients (default 4)
+  --twice          run each seed twice and compare the traces
+  --trace          print the whole trace";
+
+struct Arguments {
+    seeds: std::ops::Range<u64>,
+    operations: Option<u32>,
+    clients: Option<usize>,
+    twice: bool,
+    trace: bool,
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut parsed = Arguments {
+        seeds: 0..1,
+        operations: None,
+        clients: None,
+        twice: false,
+        trace: false,
+    };
+    while let Some(name) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{name} needs a value"));
+        match name.as_str() {
+            "--seed" => {
+                let seed = number(&value()?)?;
+                parsed.seeds = seed..seed.saturating_add(1);
+            }
+            "--seeds" => {
+                let text = value()?;
+                let (from, to) = text.split_once("..").ok_or("--seeds takes A..B")?;
+                parsed.seeds = number(from)?..number(to)?;
+            }
+            "--operations" => parsed.operations = Some(number(&value()?)?),
+            "--clients" => parsed.clients = Some(number(&value()?)?),
+            "--twice" => parsed.twice = true,
+            "--trace" => parsed.trace = true,
+            _ => return Err(format!("unknown argument {name}")),
+        }
+    }
+    Ok(parsed)
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number"))
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("{error}\n{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut failed = 0;
+    for seed in arguments.seeds.clone() {
+        if !run_seed(seed, &arguments) {
+            failed += 1;
+        }
+    }
+    if failed > 0 {
+        eprintln!("{failed} seeds failed");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn run_seed(seed: u64, arguments: &Arguments) -> bool {
+    let mut config = ClusterConfig::new(seed);
+    config.keep_trace = arguments.trace || arguments.twice;
+    config.operations = arguments.operations.unwrap_or(config.operations);
+    config.clients = arguments.clients.unwrap_or(config.clients);
+    let begun = std::time::Instant::now();
+    let outcome = match run(&config) {
+        Ok(outcome) => outcome,
+        Err(failure) => {
+            eprintln!("{failure}");
+            reproduce(&config);
+            return false;
+        }
+    };
+    if arguments.trace {
+        for line in &outcome.lines {
+            println!("{line}");
+        }
+    }
+    println!(
+        "seed {seed} hash {:016x}: {} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s, {:.1} s",
+        outcome.hash,
+        outcome.answered,
+        outcome.checked,
+        outcome.failed.values().sum::<u64>(),
+        outcome.failed,
+        outcome.crashes,
+        outcome.exits.len(),
+        outcome.events,
+        outcome.lasted.as_secs_f64(),
+        begun.elapsed().as_secs_f64(),
+    );
+    if !arguments.twice {
+        return true;
+    }
+    match run(&config) {
+        Ok(again) if again.hash == outcome.hash => true,
+        Ok(again) => {
+            let pairs = outcome.lines.iter().zip(&again.lines);
+            let differs = pairs.enumerate().find(|(_, (one, other))| one != other);
+            eprintln!("seed {seed} is not deterministic; first difference: {differs:#?}");
+            reproduce(&config);
+            false
+        }
+        Err(failure) => {
+            eprintln!("seed {seed} is not deterministic; the second run: {failure}");
+            false
+        }
+    }
+}
+
+fn reproduce(config: &ClusterConfig) {
+    eprintln!(
+        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {} --trace",
+        config.seed, config.operations, config.clients
+    );
+}

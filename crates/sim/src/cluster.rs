@@ -1,0 +1,305 @@
+//! A whole server and its clients on one thread: the product's own programs, started as `cadastre start` starts them, under
+//! random operations and faults, against the model.
+//!
+//! 1. One machine runs [`cadastre_cli::node::Node`] on a simulated disk; its power may go at any moment. Client nodes run
+//!    crate `client`.
+//! 2. A table with several regions is created; then every client does random operations while the faults of the seed's plan
+//!    happen; a program that ends itself is started again.
+//! 3. At the end the faults stop. Then everything must be readable within a bounded time (liveness), and every row and counter
+//!    must be possible by the model (INV-3, INV-5, INV-6).
+//!
+//! What can be planted to see that the checker finds it: [`Planted`].
+
+#[allow(dead_code, unreachable_pub, unused)]
+mod temp_node;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use object_store::ObjectStore;
+use rand::Rng as _;
+
+use temp_node::{Node, NodeConfig};
+use cadastre_env::{Env, Rng};
+use cadastre_store::{StoreConfig, WalSync};
+
+use crate::{
+    DiskConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, NodeId, SimEnv, World,
+    WorldConfig,
+};
+use workload::Shared;
+
+/// Name of the server's machine.
+const SERVER: &str = "server";
+
+/// Directory of the objects on the server's disk, beside the log.
+const OBJECTS_DIR: &str = "objects";
+
+/// Ports of the server, HBase's defaults.
+const ZOOKEEPER_PORT: u16 = 2181;
+const MASTER_PORT: u16 = 16_000;
+const REGION_SERVER_PORT: u16 = 16_020;
+
+/// How soon the cluster must be ready for the first time, in simulated time.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// How soon everything must be readable after the last fault, in simulated time.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(180);
+
+/// How long all operations may take together, in simulated time.
+const OPERATIONS_WITHIN: Duration = Duration::from_secs(1200);
+
+/// A fault of the product's that is planted, so that the checker can be seen to find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planted {
+    /// Writes are acknowledged before they are synced, and the power goes all the same.
+    AcknowledgeBeforeSync,
+}
+
+/// One run.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// Seed of everything.
+    pub seed: u64,
+    /// Keep all lines of the trace.
+    pub keep_trace: bool,
+    /// Clients.
+    pub clients: usize,
+    /// Operations of each client.
+    pub operations: u32,
+    /// For how long faults happen, in simulated time.
+    pub faults_for: Duration,
+    /// Which and how often.
+    pub rates: FaultRates,
+    /// A fault to be found.
+    pub planted: Option<Planted>,
+}
+
+impl ClusterConfig {
+    /// The usual run of a seed: 4 clients, 1,600 operations, faults for six seconds.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            keep_trace: false,
+            clients: 4,
+            operations: 400,
+            faults_for: Duration::from_secs(6),
+            rates: FaultRates::default(),
+            planted: None,
+        }
+    }
+}
+
+/// What a run that found nothing wrong did.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Hash of the trace.
+    pub hash: u64,
+    /// The trace, if it was kept.
+    pub lines: Vec<String>,
+    /// Operations that were answered.
+    pub answered: u64,
+    /// Operations that failed, by what they failed with.
+    pub failed: BTreeMap<String, u64>,
+    /// Answers that the model judged.
+    pub checked: u64,
+    /// Crashes and power cuts.
+    pub crashes: usize,
+    /// Ends of the server by itself, with their reasons.
+    pub exits: Vec<String>,
+    /// Events of the world.
+    pub events: u64,
+    /// Simulated time.
+    pub lasted: Duration,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// A violation of the model, a panic, no convergence, a livelock.
+pub fn run(config: &ClusterConfig) -> Result<Outcome, Failure> {
+    let mut world = World::new(
+        config.seed,
+        WorldConfig {
+            keep_trace: config.keep_trace,
+            disk: DiskConfig::default(),
+            ..WorldConfig::default()
+        },
+    );
+    let shared = Shared::new();
+    let server = add_server(&mut world, config);
+    let clients = add_clients(&mut world, config, &shared);
+    world.apply(&Fault::Start { node: server });
+    for node in &clients {
+        world.apply(&Fault::Start { node: *node });
+    }
+    wait(&mut world, &shared, READY_WITHIN, "the table was not created", |shared| {
+        shared.ready
+    })?;
+    let plan = plan(&world, config, server, &clients);
+    world.follow(&plan);
+    let count = config.clients;
+    wait(
+        &mut world,
+        &shared,
+        OPERATIONS_WITHIN,
+        "the clients did not finish",
+        |shared| shared.done == count,
+    )?;
+    // Faults that are still to come do so before the end is judged.
+    world.run_for(config.faults_for + *config.rates.lasts.end())?;
+    world.apply(&Fault::Start { node: server });
+    locked(&shared).finale = true;
+    wait(
+        &mut world,
+        &shared,
+        CONVERGES_WITHIN,
+        "not everything could be read at the end",
+        |shared| shared.finished,
+    )?;
+    Ok(outcome(&world, &shared, &plan))
+}
+
+fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    // One thread: a poisoned lock means that a client panicked, which the world reports.
+    shared
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Runs until something holds; a violation ends it as a failure.
+fn wait(
+    world: &mut World,
+    shared: &Mutex<Shared>,
+    within: Duration,
+    otherwise: &str,
+    holds: impl Fn(&Shared) -> bool,
+) -> Result<(), Failure> {
+    let done = world.run_while(within, |_| {
+        let shared = locked(shared);
+        shared.violation.is_none() && !holds(&shared)
+    })?;
+    if let Some(violation) = &locked(shared).violation {
+        return Err(world.failure(violation));
+    }
+    if done {
+        return Ok(());
+    }
+    let exits: Vec<&str> = world.exits().iter().map(|exit| exit.why.as_str()).collect();
+    let shared = locked(shared);
+    Err(world.failure(format_args!(
+        "{otherwise} within {within:?}; answered {}, failed {:?}, last error {:?}, the server ended itself: {exits:?}",
+        shared.answered, shared.failed, shared.last_error
+    )))
+}
+
+fn outcome(world: &World, shared: &Mutex<Shared>, plan: &FaultPlan) -> Outcome {
+    let shared = locked(shared);
+    let is_end = |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::PowerCut { .. });
+    world.with_trace(|trace| Outcome {
+        hash: trace.hash(),
+        lines: trace.lines().to_vec(),
+        answered: shared.answered,
+        failed: shared.failed.clone(),
+        checked: shared.model.checked(),
+        crashes: plan.faults().iter().filter(|(_, f)| is_end(f)).count(),
+        exits: world.exits().iter().map(|exit| exit.why.clone()).collect(),
+        events: world.events(),
+        lasted: world.now(),
+    })
+}
+
+/// The plan of a seed. Without fdatasync a power cut may lose what was acknowledged (C-rules, docs/configuration.md): then only
+/// the process is killed.
+fn plan(world: &World, config: &ClusterConfig, server: NodeId, clients: &[NodeId]) -> FaultPlan {
+    let mut rates = config.rates.clone();
+    if sync_of(&mut world.rng("store")) == WalSync::Write && config.planted.is_none() {
+        rates.power_cut = 0;
+    }
+    let mut rng = world.rng("faults");
+    FaultPlan::draw(&mut rng, config.faults_for, server, clients, &rates)
+}
+
+/// One seed in four runs in the mode that survives a kill only.
+fn sync_of(rng: &mut Rng) -> WalSync {
+    if rng.random_bool(0.25) {
+        WalSync::Write
+    } else {
+        WalSync::Fdatasync
+    }
+}
+
+/// Small sizes, so that flushes, rolls of the log, compactions and garbage collections happen often.
+fn store_config(rng: &mut Rng, planted: Option<Planted>) -> StoreConfig {
+    let wal_sync = sync_of(rng);
+    StoreConfig {
+        wal_sync: match planted {
+            Some(Planted::AcknowledgeBeforeSync) => WalSync::Write,
+            None => wal_sync,
+        },
+        block_cache_bytes: rng.random_range(16..512) << 10,
+        unflushed_bytes: rng.random_range(256..1024) << 10,
+        memtable_bytes: rng.random_range(16..128) << 10,
+        segment_bytes: rng.random_range(128..512) << 10,
+        segments_max: rng.random_range(3..8),
+        low_space_bytes: 1 << 20,
+        compact_at_files: rng.random_range(2..5),
+        checkpoint_lifetime_ms: 30_000,
+        garbage_min_age_ms: 20_000,
+        ..StoreConfig::new(64 << 20)
+    }
+}
+
+fn add_server(world: &mut World, config: &ClusterConfig) -> NodeId {
+    let mut rng = world.rng("store");
+    let store = store_config(&mut rng, config.planted);
+    let node_config = NodeConfig {
+        bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        advertise_host: SERVER.to_owned(),
+        zookeeper_port: ZOOKEEPER_PORT,
+        master_port: MASTER_PORT,
+        region_server_port: REGION_SERVER_PORT,
+        region_servers: rng.random_range(1..=2),
+        session_timeout: Duration::from_secs(40),
+        store,
+        rpc: cadastre_rpc::ServerConfig::default(),
+    };
+    let node = world.add_node(SERVER, move |env| {
+        Box::pin(server(env, node_config.clone()))
+    });
+    world.supervise(node, Duration::from_millis(5)..=Duration::from_millis(200));
+    node
+}
+
+/// The program of the server's machine: what `cadastre start` does after reading its settings.
+async fn server(env: SimEnv, config: NodeConfig) {
+    let objects: Arc<dyn ObjectStore> = Arc::new(DiskStore::new(env.clone(), OBJECTS_DIR));
+    match Node::start(env.clone(), objects, config).await {
+        Ok(node) => {
+            env.note("node ready");
+            node.ended().await;
+            let stopped = node.stop().await;
+            env.exit(&format!("a role has ended; stopped: {stopped:?}"));
+        }
+        Err(error) => env.exit(&format!("cannot start: {error}")),
+    }
+}
+
+fn add_clients(
+    world: &mut World,
+    config: &ClusterConfig,
+    shared: &Arc<Mutex<Shared>>,
+) -> Vec<NodeId> {
+    (0..config.clients)
+        .map(|number| {
+            let shared = Arc::clone(shared);
+            let operations = config.operations;
+            world.add_node(&format!("client-{number}"), move |env| {
+                Box::pin(workload::run(env, number, operations, Arc::clone(&shared)))
+            })
+        })
+        .collect()
+}
