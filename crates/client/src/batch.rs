@@ -99,6 +99,10 @@ impl<E: Env> Client<E> {
             let round = self
                 .round(&attempts, table, &checked, &open, &mut answers)
                 .await;
+            // A server that answers a part each time ("too large, send the rest again") is not one that fails each time.
+            if round.again.len() < open.len() {
+                attempts.progressed();
+            }
             open = round.again;
             let Some(error) = round.error else {
                 continue;

@@ -91,6 +91,11 @@ impl<'a, E: Env> Attempts<'a, E> {
         }
     }
 
+    /// Part of the operation succeeded: the tries count anew, the deadline stays.
+    pub(crate) fn progressed(&mut self) {
+        self.retries.progressed();
+    }
+
     /// Time for one try.
     pub(crate) fn timeout(&self) -> Result<Duration> {
         self.retries

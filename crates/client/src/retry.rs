@@ -153,6 +153,11 @@ impl Retries {
         self.failures
     }
 
+    /// Part of the operation succeeded: the tries count anew, the deadline stays.
+    pub(crate) fn progressed(&mut self) {
+        self.failures = 0;
+    }
+
     /// How long one try may take.
     ///
     /// # Errors

@@ -100,8 +100,9 @@ pub(super) async fn put<E: Env>(
     let count = cells.len();
     client.put(&args.table, cells).await?;
     let row = notation::to_text(&args.row);
+    let cells = if count == 1 { "cell" } else { "cells" };
     output.answer(
-        format_args!("put {count} cells into {row}"),
+        format_args!("put {count} {cells} into {row}"),
         || json!({ "row": row, "done": "put", "cells": count }),
     );
     Ok(exit::DONE)

@@ -20,7 +20,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// Which rows; part of both commands.
 #[derive(Debug, Args)]
-pub struct RangeArgs {
+pub(super) struct RangeArgs {
     /// Table
     #[arg(value_parser = table_name)]
     table: TableName,

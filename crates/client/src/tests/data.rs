@@ -191,6 +191,23 @@ fn each_action_of_a_batch_has_its_own_fate() {
     });
 }
 
+/// A server may answer a part of a large batch at a time; that is progress, however often.
+#[test]
+fn a_batch_that_is_answered_in_parts_comes_to_its_end() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        cluster.world().actions_max = 2;
+        let puts = (0..60).map(|row| put(&row.to_string(), "v")).collect();
+        for answer in client.batch(&table("t"), puts).await {
+            answer.unwrap();
+        }
+        assert_eq!(cluster.count("Multi"), 30);
+        assert_eq!(cluster.world().rows.len(), 60);
+    });
+}
+
 #[test]
 fn a_batch_on_a_missing_table_asks_once() {
     run(|env| async move {

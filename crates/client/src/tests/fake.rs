@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) descriptors: BTreeMap<TableName, TableDescriptor>,
     procedures: BTreeMap<u64, u32>,
     pub(super) master: usize,
+    /// Actions of a Multi that are done, 0 for all; the others are to be sent again.
+    pub(super) actions_max: usize,
     /// Answer some scans with nothing but a heartbeat.
     pub(super) heartbeats: bool,
 }
@@ -400,6 +402,7 @@ impl Server {
         let mut world = self.cluster.world();
         let mut block = BytesMut::new();
         let mut results = Vec::new();
+        let mut done = 0;
         for action in &request.region_action {
             let region = self.region(&world, &action.region);
             let mut one_result = pb::RegionActionResult::default();
@@ -412,7 +415,10 @@ impl Server {
                 let Ok(region) = &region else {
                     continue;
                 };
+                done += 1;
+                let is_over = world.actions_max > 0 && done > world.actions_max;
                 let outcome = match (mutation, &one.get) {
+                    _ if is_over => Err(Error::new(Code::MultiActionResultTooLarge, "again")),
                     (Some(mutation), _) => apply(
                         &mut world,
                         region,
