@@ -17,6 +17,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use rand::RngCore;
 
 use crate::error::from_object_store;
+use crate::store::LOCK_FILE;
 
 /// Name of the object.
 const FILE: &str = "cluster";
@@ -65,14 +66,15 @@ async fn read(objects: &dyn ObjectStore, path: &Path) -> Result<Option<Vec<u8>>>
     Ok(Some(bytes.to_vec()))
 }
 
-/// The name of some object.
+/// The name of some object, other than the data directory's lock, which is taken before and may lie in the same directory.
 async fn anything(objects: &dyn ObjectStore) -> Result<Option<String>> {
-    let first = objects
-        .list(None)
-        .try_next()
-        .await
-        .map_err(|e| from_object_store(&e))?;
-    Ok(first.map(|object| object.location.to_string()))
+    let mut listing = objects.list(None);
+    while let Some(object) = listing.try_next().await.map_err(|e| from_object_store(&e))? {
+        if object.location.as_ref() != LOCK_FILE {
+            return Ok(Some(object.location.to_string()));
+        }
+    }
+    Ok(None)
 }
 
 fn new_id<E: Env>(env: &E) -> String {

@@ -24,7 +24,7 @@ use crate::maintenance;
 use crate::region::Region;
 
 /// The data directory's lock file.
-const LOCK_FILE: &str = "LOCK";
+pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// Databases open at one time at most, so that file handles and memory are bounded (INV-9); an idle one takes about 300 kB.
 const DATABASES_MAX: usize = 4096;
