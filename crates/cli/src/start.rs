@@ -1,0 +1,201 @@
+//! `cadastre start`: a node in the foreground, until SIGTERM or SIGINT.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cadastre_env::{RealEnv, RealEnvConfig};
+use cadastre_store::StoreConfig;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use object_store::local::LocalFileSystem;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{Settings, StartArgs, WalSync};
+use crate::node::{Node, NodeConfig};
+use crate::{admin, logging};
+
+/// Threads for flushes, compactions and the like.
+const BACKGROUND_THREADS: usize = 2;
+
+/// Session timeout of the servers' own sessions: the longest that the coordination server gives. In one process nobody else
+/// could take over sooner, and a machine that stalls for some seconds should not lose its servers.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Open files that 10,000 connections and 2,000 regions need.
+const OPEN_FILES_WANTED: u64 = 65_536;
+
+/// Runs a node until it is told to stop.
+pub fn run(args: &StartArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            report_failure(args.json, &message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(args: &StartArgs) -> Result<(), String> {
+    let settings = Settings::load(args)?;
+    logging::begin(&settings.log, settings.log_format)?;
+    raise_open_files();
+    if !settings.bind.is_loopback() {
+        tracing::warn!(bind = %settings.bind, "listening beyond loopback without TLS and authentication: anybody who reaches this address can read and change everything");
+    }
+    let cores = match settings.cores {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        cores => usize::from(cores),
+    };
+    let env = RealEnv::start(&RealEnvConfig {
+        data_dir: settings.data.clone(),
+        cores,
+        background_threads: BACKGROUND_THREADS,
+    })
+    .map_err(|error| {
+        format!(
+            "cannot use the data directory {}: {error}",
+            settings.data.display()
+        )
+    })?;
+    let json = args.json;
+    let served = env.block_on(serve(env.clone(), settings, json));
+    env.shutdown();
+    served.unwrap_or_else(|| Err("the server ended unexpectedly; see the log above".to_owned()))
+}
+
+async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), String> {
+    let metrics = PrometheusBuilder::new()
+        .install_recorder()
+        .map_err(|error| error.to_string())?;
+    let ready = Arc::new(AtomicBool::new(false));
+    let at = SocketAddr::new(settings.bind, settings.admin_port);
+    // Signals are taken from here on: one that comes during the start stops the node when it is up.
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    // Every file is synced before its name is given, in both sync modes: the log is cut after a flush (C17).
+    let objects = LocalFileSystem::new_with_prefix(&settings.data)
+        .map_err(|error| format!("cannot use {}: {error}", settings.data.display()))?
+        .with_fsync(true);
+    let node = Node::start(env.clone(), Arc::new(objects), node_config(&settings)?)
+        .await
+        .map_err(|error| error.message().to_owned())?;
+    let admin = admin::start(&env, at, metrics, Arc::clone(&ready))
+        .await
+        .map_err(|error| {
+            format!("cannot listen on {at} for metrics: {error}; choose a port with --admin-port")
+        })?;
+    ready.store(true, Ordering::Release);
+    announce(&node, admin, json);
+    let died = tokio::select! {
+        biased;
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => false,
+        () = node.ended() => true,
+    };
+    ready.store(false, Ordering::Release);
+    tracing::info!("stopping: finishing what runs, flushing");
+    node.stop().await.map_err(|error| error.to_string())?;
+    if died {
+        return Err("a region server ended by itself; see the log above".to_owned());
+    }
+    Ok(())
+}
+
+fn node_config(settings: &Settings) -> Result<NodeConfig, String> {
+    let mut store = StoreConfig::new(settings.memory_bytes()?);
+    store.wal_sync = match settings.wal_sync {
+        WalSync::Fdatasync => cadastre_store::WalSync::Fdatasync,
+        WalSync::Write => cadastre_store::WalSync::Write,
+    };
+    let rpc = cadastre_rpc::ServerConfig {
+        slow_call: Duration::from_millis(settings.slow_call_ms),
+        ..cadastre_rpc::ServerConfig::default()
+    };
+    Ok(NodeConfig {
+        bind: settings.bind,
+        advertise_host: settings.advertise_host(),
+        zookeeper_port: settings.zookeeper_port,
+        master_port: settings.master_port,
+        region_server_port: settings.region_server_port,
+        region_servers: settings.region_servers,
+        session_timeout: SESSION_TIMEOUT,
+        store,
+        rpc,
+    })
+}
+
+/// The one line that says where clients connect.
+#[allow(
+    clippy::print_stdout,
+    reason = "the ready line is the command's answer"
+)]
+fn announce(node: &Node<RealEnv>, admin: SocketAddr, json: bool) {
+    let servers: Vec<String> = node
+        .region_servers()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if json {
+        let line = serde_json::json!({
+            "event": "ready",
+            "zookeeper": node.zookeeper().to_string(),
+            "master": node.master().to_string(),
+            "region_servers": servers,
+            "admin": admin.to_string(),
+            "pid": std::process::id(),
+        });
+        println!("{line}");
+        return;
+    }
+    println!(
+        "ready: hbase.zookeeper.quorum={} (master {}, region servers {}, metrics http://{admin}/metrics)",
+        node.zookeeper(),
+        node.master(),
+        servers.join(", "),
+    );
+}
+
+#[allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the command's answer"
+)]
+fn report_failure(json: bool, message: &str) {
+    if json {
+        println!(
+            "{}",
+            serde_json::json!({ "event": "failed", "message": message })
+        );
+    }
+    eprintln!("cadastre: {message}");
+}
+
+/// Raises the limit of open files as far as allowed, and says so if that is not far enough.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let allowed = limit.maximum.unwrap_or(u64::MAX);
+    let wanted = OPEN_FILES_WANTED.min(allowed);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(wanted),
+                maximum: limit.maximum,
+            },
+        );
+        if let Err(error) = raised {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+        }
+    }
+    let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if now < OPEN_FILES_WANTED {
+        tracing::warn!(
+            now,
+            wanted = OPEN_FILES_WANTED,
+            "few open files are allowed: connections and regions are limited by it"
+        );
+    }
+}
