@@ -152,8 +152,25 @@ fn report(error: &Error, json: bool) -> u8 {
         eprintln!("{value}");
     } else {
         eprintln!("error: {error}");
+        if let Some(hint) = hint(error.code()) {
+            eprintln!("{hint}");
+        }
     }
     exit_code(error)
+}
+
+/// What to do about an error, where that is known.
+fn hint(code: Code) -> Option<&'static str> {
+    Some(match code {
+        Code::TableNotFound => "`cadastre table list` shows which tables there are",
+        Code::TableNotDisabled => {
+            "`cadastre table disable` disables it first; `table drop --force` does both"
+        }
+        Code::TableNotEnabled => "`cadastre table enable` enables it",
+        Code::NoSuchColumnFamily => "`cadastre table describe` shows its families",
+        Code::NamespaceNotFound => "a table ns:name needs its namespace first",
+        _ => return None,
+    })
 }
 
 fn exit_code(error: &Error) -> u8 {

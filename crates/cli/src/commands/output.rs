@@ -111,13 +111,20 @@ pub(super) fn row_json(cells: &[Cell]) -> Value {
     })
 }
 
+/// A number of things.
+pub(super) fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Seconds and rate in few digits, for progress and summaries.
 pub(super) fn rate(rows: u64, seconds: f64) -> String {
-    if seconds < 0.001 {
-        return format!("{rows} rows");
+    let counted = counted(rows, "row");
+    // Of so short a time no rate can be told.
+    if seconds < 0.1 {
+        return format!("{counted}, {:.0} ms", seconds * 1000.0);
     }
     format!(
-        "{rows} rows, {seconds:.1} s, {:.0} rows/s",
+        "{counted}, {seconds:.1} s, {:.0} rows/s",
         rows as f64 / seconds
     )
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::arguments::{Column, QueryArgs, bytes, column, full_column, table_name};
 use super::connect::ConnectArgs;
 use super::exit;
-use super::output::{Output, column_text, row_json, timestamp_argument, usage};
+use super::output::{Output, column_text, counted, row_json, timestamp_argument, usage};
 
 /// Arguments of `put`.
 #[derive(Debug, Args)]
@@ -100,9 +100,8 @@ pub(super) async fn put<E: Env>(
     let count = cells.len();
     client.put(&args.table, cells).await?;
     let row = notation::to_text(&args.row);
-    let cells = if count == 1 { "cell" } else { "cells" };
     output.answer(
-        format_args!("put {count} {cells} into {row}"),
+        format_args!("put {} into {row}", counted(count as u64, "cell")),
         || json!({ "row": row, "done": "put", "cells": count }),
     );
     Ok(exit::DONE)

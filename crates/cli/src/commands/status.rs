@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::connect::ConnectArgs;
 use super::exit;
-use super::output::Output;
+use super::output::{Output, counted};
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -72,10 +72,15 @@ fn print(status: &ClusterStatus, output: &mut Output<'_>) {
         rows.push(vec![
             "region server".to_owned(),
             live.server.to_string(),
-            format!("{} regions", live.regions),
+            counted(live.regions as u64, "region"),
             format!("{} requests/s", live.requests_per_second),
-            format!("{} of {} MB", live.heap_used_mb, live.heap_max_mb),
         ]);
+        // Servers that do not report their memory say 0.
+        if live.heap_max_mb > 0
+            && let Some(row) = rows.last_mut()
+        {
+            row.push(format!("{} of {} MB", live.heap_used_mb, live.heap_max_mb));
+        }
     }
     for dead in &status.dead_servers {
         rows.push(vec!["dead server".to_owned(), dead.to_string()]);
@@ -90,8 +95,8 @@ fn print(status: &ClusterStatus, output: &mut Output<'_>) {
     output.table(&rows);
     if status.regions_in_transition > 0 {
         output.line(format_args!(
-            "{} regions in transition",
-            status.regions_in_transition
+            "{} in transition",
+            counted(status.regions_in_transition as u64, "region")
         ));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{bytes, family, key_value, table_name};
 use super::connect::ConnectArgs;
-use super::output::Output;
+use super::output::{Output, counted};
 use super::{EXIT_CODES, exit};
 
 /// Work on tables.
@@ -159,7 +159,7 @@ async fn create<E: Env>(
     let text = if regions == 1 {
         format!("created {name}")
     } else {
-        format!("created {name} with {regions} regions")
+        format!("created {name} with {}", counted(regions as u64, "region"))
     };
     output.answer(
         text,
