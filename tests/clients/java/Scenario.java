@@ -426,12 +426,6 @@ public class Scenario {
 
   static void regionsAndFamilies(Admin admin) throws Exception {
     check("flush", () -> { admin.flush(name); return rows(range("r", "s")); });
-    check("split", () -> {
-      // After a flush, because HBase refuses to split an empty region.
-      admin.split(name, b("r01250"));
-      return eventually(",r01250,r02500,r05000,r07500", Scenario::starts);
-    });
-    check("split.scan", () -> rows(range("r", "s")));
     check("family.add", () -> { admin.addColumnFamily(name, ColumnFamilyDescriptorBuilder.of("h")); return families(admin); });
     check("family.add.write", () -> {
       table.put(new Put(b("r00000")).addColumn(b("h"), b("new"), b("1")));
