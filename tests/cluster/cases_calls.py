@@ -564,6 +564,8 @@ def scanner_next_after_close(cluster):
         known = open_scanner(c, cluster.low)
         accepted(c.call("Scan", wire.scan_request(scanner_id=known, rows=0, close=True)))
         answer = c.call("Scan", wire.scan_request(scanner_id=known, rows=1, next_call_seq=0))
+        if not answer.error and not answer.cells and answer.message.one(8) == 0:
+            return "no rows"
         return refused(answer, "exceptions.OutOfOrderScannerNextException", "UnknownScannerException", retry=False)
 
 

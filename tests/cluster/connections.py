@@ -170,7 +170,7 @@ class Run:
         raise Fail("it got ready")
 
     def second_process(self):
-        told = self.refused(self.data)
+        told = self.refused(self.data, "data directory")
         self.get()
         return told
 
