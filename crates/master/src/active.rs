@@ -11,12 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use cadastre_types::{Code, EncodedName, Error, RegionInfo, Result, ServerName};
+use cadastre_types::{
+    Code, EncodedName, Error, RegionInfo, Result, ServerName, TableName, TableState,
+};
 use tokio::sync::watch;
 
 use crate::catalog::{Catalog, Change, MetaChange};
 use crate::journal::{self, Counters, Finished, Loaded, Write};
 use crate::locks::{Held, Locks};
+use crate::metrics;
 use crate::procedure::{Lock, Nonce, Operation, Procedure, ProcedureId, Ticket};
 use crate::world::World;
 
@@ -268,6 +271,7 @@ impl<W: World> Active<W> {
             ticket: ticket.clone(),
         };
         state.running.insert(ticket.id, running);
+        metrics::procedures_running(state.running.len());
         procedure
     }
 
@@ -352,6 +356,7 @@ impl<W: World> Active<W> {
         if let Some(running) = state.running.remove(&id) {
             running.done.send_replace(true);
         }
+        metrics::procedures_running(state.running.len());
     }
 
     /// What has become of a procedure. Waits for its end, but not longer than `patience`.
@@ -373,6 +378,26 @@ impl<W: World> Active<W> {
             Some(running) => Answer::Running(running.ticket.clone()),
             None => Answer::NotFound,
         }
+    }
+
+    /// A table's state, with that it is on its way to the other one.
+    ///
+    /// # Errors
+    /// [`Code::TableNotFound`].
+    pub(crate) fn table_state(&self, table: &TableName) -> Result<TableState> {
+        let state = self.state();
+        let settled = state.catalog.table(table)?.state;
+        let on_its_way = state
+            .running
+            .values()
+            .find_map(|running| match &*running.operation {
+                Operation::DisableTable { table: t, .. } if t == table => {
+                    Some(TableState::Disabling)
+                }
+                Operation::EnableTable { table: t, .. } if t == table => Some(TableState::Enabling),
+                _ => None,
+            });
+        Ok(on_its_way.unwrap_or(settled))
     }
 
     /// Sets a switch durably and gives its value before.

@@ -16,6 +16,7 @@ use crate::active::Active;
 use crate::assignment::{self, Loads, Wanted};
 use crate::catalog::{MetaChange, Placement};
 use crate::locks::Held;
+use crate::metrics;
 use crate::procedure::{Command, Event, Operation, Procedure};
 use crate::world::{Notice, OpenOrder, World};
 
@@ -69,11 +70,13 @@ impl<W: World> Active<W> {
             let event = self.execute_command(&procedure, command).await;
             procedure = procedure.on(event);
         }
+        let took = self.world().mono().saturating_sub(started);
+        metrics::procedure_ended(&procedure.operation, took);
         tracing::info!(
             procedure = procedure.ticket.id,
             class = procedure.operation.class_name(),
             table = procedure.operation.table().map(ToString::to_string),
-            took_ms = (self.world().mono() - started).as_millis() as u64,
+            took_ms = took.as_millis() as u64,
             "finished"
         );
         self.announce(&procedure.operation).await;
@@ -113,11 +116,8 @@ impl<W: World> Active<W> {
     pub(crate) async fn commit(&self, changes: &[MetaChange]) {
         let mut pauses = Pauses::new();
         while let Err(error) = self.world().write_meta(changes).await {
-            if error.code() == Code::Fenced {
-                self.cannot_go_on(error.context("hbase:meta")).await;
-                return;
-            }
             let pause = pauses.next();
+            metrics::meta_write_failed();
             tracing::warn!(%error, ?pause, "hbase:meta could not be written; tried again");
             self.world().sleep(pause).await;
         }
@@ -260,10 +260,6 @@ impl<W: World> Active<W> {
                 }
             }
             Err(error) => {
-                if error.code() == Code::Fenced {
-                    self.world()
-                        .fatal(&error.context("an order to open regions"));
-                }
                 tracing::warn!(%server, %error, "an order to open regions failed");
                 // It may have been executed: while the server lives it is asked again, and says what is open already.
                 round.left.extend(ordered.into_iter().map(|region| Wanted {
@@ -308,10 +304,6 @@ impl<W: World> Active<W> {
         while self.world().servers().borrow().contains(server) {
             match self.world().close(server, region).await {
                 Ok(()) => return,
-                Err(error) if error.code() == Code::Fenced => {
-                    self.world()
-                        .fatal(&error.context("an order to close a region"));
-                }
                 Err(error) => {
                     tracing::warn!(%server, region = %region.encoded_name(), %error, "a region did not close");
                     self.world().sleep(pauses.next()).await;

@@ -13,6 +13,7 @@ mod executor;
 mod fields;
 pub mod journal;
 mod locks;
+mod metrics;
 pub mod procedure;
 mod real;
 mod reconcile;

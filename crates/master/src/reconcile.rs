@@ -17,6 +17,7 @@ use crate::assignment::{self, Wanted};
 use crate::catalog::MetaChange;
 use crate::executor::Pauses;
 use crate::locks::Held;
+use crate::metrics;
 use crate::world::{MetaRow, Notice, World};
 
 /// How often servers are asked what they have open, if nothing happens.
@@ -104,6 +105,7 @@ impl<W: World> Active<W> {
                 .collect()
         });
         if concerned.is_empty() {
+            metrics::reconciled(live.len(), 0, 0);
             return 0;
         }
         let mut busy = BTreeSet::new();
@@ -123,6 +125,7 @@ impl<W: World> Active<W> {
                 assignment::strays(catalog, &online, &busy),
             )
         });
+        metrics::reconciled(live.len(), homeless.len(), strays.len());
         self.close_strays(strays).await;
         let left = self.reassign(homeless).await;
         drop(held);

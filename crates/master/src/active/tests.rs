@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_types::{FamilyDescriptor, TableDescriptor, TableName, TableState};
+use cadastre_types::{FamilyDescriptor, TableDescriptor};
 use cadastre_wire::pb;
 
 use super::*;

@@ -98,6 +98,19 @@ fn known<W: World>(active: &Active<W>, wanted: &Wanted, status: &mut pb::Cluster
             })
             .collect();
     }
+    if wanted.has(Part::Tasks) {
+        status.master_tasks = state
+            .running
+            .values()
+            .map(|running| pb::ServerTask {
+                description: running.operation.class_name(),
+                status: running.step.to_owned(),
+                state: pb::server_task::State::Running as i32,
+                start_time: Some(running.ticket.submitted_ms),
+                completion_time: None,
+            })
+            .collect();
+    }
     if wanted.has(Part::TableToRegionsCount) {
         for (name, table) in state.catalog.tables() {
             let mut count = pb::RegionStatesCount::default();

@@ -178,7 +178,7 @@ pub(super) fn state<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> 
     let state = if table == TableName::meta() {
         TableState::Enabled
     } else {
-        active.with_catalog(|catalog| catalog.table(&table).map(|entry| entry.state))?
+        active.table_state(&table)?
     };
     Ok(reply(&pb::GetTableStateResponse {
         table_state: convert::table_state_pb(state),
