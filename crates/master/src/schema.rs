@@ -24,6 +24,9 @@ pub const DESCRIPTOR_BYTES_MAX: usize = 1024 * 1024;
 /// The switch that turns HBase's sanity checks off (`hbase.table.sanity.checks`), in a table's configuration or attributes.
 const SANITY_SWITCH: &str = "hbase.table.sanity.checks";
 
+/// The attribute that names how HBase keeps track of a store's files.
+const STORE_FILE_TRACKER: &[u8] = b"hbase.store.file-tracker.impl";
+
 /// HBase's lower limits: `hbase.hregion.max.filesize.limit` and `hbase.hregion.memstore.flush.size.limit`.
 const MAX_FILESIZE_MIN: i64 = 2 * 1024 * 1024;
 const MEMSTORE_FLUSHSIZE_MIN: i64 = 1024 * 1024;
@@ -46,7 +49,12 @@ impl TableRecord {
     ///
     /// # Errors
     /// What [`check_table`] says.
-    pub fn create(descriptor: TableDescriptor) -> Result<Self> {
+    pub fn create(mut descriptor: TableDescriptor) -> Result<Self> {
+        // HBase 2.5 and later write it into every new table, and tests and tools compare whole descriptors.
+        descriptor
+            .attributes
+            .entry(Bytes::from_static(STORE_FILE_TRACKER))
+            .or_insert_with(|| Bytes::from_static(b"DEFAULT"));
         let empty = Self {
             descriptor: TableDescriptor::new(descriptor.name.clone()),
             next_family_id: 1,
