@@ -51,16 +51,20 @@ impl Writer<'_> {
 /// # Panics
 /// If the writer's name is longer than clients read.
 pub fn wrap(id: &str, salt: u64, message: &[u8]) -> Bytes {
+    prefixed(id, salt, &[PBUF, message])
+}
+
+/// The prefix that names the writer, and what comes behind it.
+fn prefixed(id: &str, salt: u64, parts: &[&[u8]]) -> Bytes {
     let id_len = id.len() + 8;
     assert!(id_len <= ID_MAX, "a writer's name is host and port");
-    let mut out = BytesMut::with_capacity(1 + 4 + id_len + PBUF.len() + message.len());
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = BytesMut::with_capacity(1 + 4 + id_len + len);
     out.put_u8(PREFIX);
-    // Bounded above.
     out.put_u32(id_len as u32);
     out.put_slice(id.as_bytes());
     out.put_u64(salt);
-    out.put_slice(PBUF);
-    out.put_slice(message);
+    parts.iter().for_each(|part| out.put_slice(part));
     out.freeze()
 }
 
@@ -69,7 +73,14 @@ pub fn wrap(id: &str, salt: u64, message: &[u8]) -> Bytes {
 /// # Errors
 /// [`Code::Corrupt`](cadastre_types::Code::Corrupt) for anything else.
 pub fn unwrap(value: &[u8]) -> Result<Bytes> {
-    let rest = match value.split_first() {
+    let message = without_prefix(value)?
+        .strip_prefix(PBUF)
+        .ok_or_else(|| Error::corrupt("a znode's value without PBUF"))?;
+    Ok(Bytes::copy_from_slice(message))
+}
+
+fn without_prefix(value: &[u8]) -> Result<&[u8]> {
+    match value.split_first() {
         Some((&PREFIX, rest)) => {
             let (len, rest) = rest
                 .split_first_chunk::<4>()
@@ -78,14 +89,10 @@ pub fn unwrap(value: &[u8]) -> Result<Bytes> {
             if len > ID_MAX || len > rest.len() {
                 return Err(Error::corrupt("a znode's writer is longer than its value"));
             }
-            &rest[len..]
+            Ok(&rest[len..])
         }
-        _ => value,
-    };
-    let message = rest
-        .strip_prefix(PBUF)
-        .ok_or_else(|| Error::corrupt("a znode's value without PBUF"))?;
-    Ok(Bytes::copy_from_slice(message))
+        _ => Ok(value),
+    }
 }
 
 fn server(name: &pb::ServerName) -> Result<ServerName> {
@@ -216,9 +223,9 @@ pub fn read_table(value: &[u8]) -> Result<TableState> {
     })
 }
 
-/// Value of a child of `namespace`.
+/// Value of a child of `namespace`: the one kind without `PBUF` (zookeeper-protocol.md 10).
 pub fn namespace(writer: Writer<'_>, namespace: &pb::NamespaceDescriptor) -> Bytes {
-    writer.wrap(&encode(namespace))
+    prefixed(writer.id, writer.salt, &[&encode(namespace)])
 }
 
 /// Reads a child of `namespace`.
@@ -226,7 +233,7 @@ pub fn namespace(writer: Writer<'_>, namespace: &pb::NamespaceDescriptor) -> Byt
 /// # Errors
 /// [`Code::Corrupt`](cadastre_types::Code::Corrupt).
 pub fn read_namespace(value: &[u8]) -> Result<pb::NamespaceDescriptor> {
-    decode(unwrap(value)?)
+    decode(Bytes::copy_from_slice(without_prefix(value)?))
 }
 
 #[cfg(test)]

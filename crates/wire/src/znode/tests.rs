@@ -51,6 +51,7 @@ fn every_value_comes_back() {
     };
     let value = namespace(WRITER, &namespace_message);
     assert_eq!(read_namespace(&value).unwrap(), namespace_message);
+    assert!(!value.windows(4).any(|bytes| bytes == PBUF), "HBase writes none here");
 }
 
 #[test]
