@@ -99,16 +99,16 @@ pub fn place(wanted: &[Wanted], mut loads: Loads) -> Vec<(RegionInfo, ServerName
 }
 
 /// Regions that should be served and are not: those of enabled tables that no live server holds. `online` says what the
-/// servers that answered hold; a server that did not answer is believed. `busy` tables are a procedure's affair.
+/// servers that answered hold; a server that did not answer is believed. Only tables for which `ours` is true are looked at.
 pub fn homeless(
     catalog: &Catalog,
     live: &BTreeSet<ServerName>,
     online: &BTreeMap<ServerName, BTreeSet<EncodedName>>,
-    busy: &BTreeSet<TableName>,
+    ours: impl Fn(&TableName) -> bool,
 ) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for (name, table) in catalog.tables() {
-        if table.state != TableState::Enabled || busy.contains(name) {
+        if table.state != TableState::Enabled || !ours(name) {
             continue;
         }
         for region in catalog.regions_of(name) {
@@ -136,12 +136,12 @@ pub fn homeless(
     wanted
 }
 
-/// Regions that a server holds and should not: of no table, or open somewhere else, or closed. `busy` tables are a
-/// procedure's affair, and `hbase:meta` the driver's.
+/// Regions that a server holds and should not: of no table, or open somewhere else, or closed. Only tables for which `ours` is
+/// true are looked at; `hbase:meta` is the driver's affair.
 pub fn strays(
     catalog: &Catalog,
     online: &BTreeMap<ServerName, Vec<RegionInfo>>,
-    busy: &BTreeSet<TableName>,
+    ours: impl Fn(&TableName) -> bool,
 ) -> Vec<(ServerName, RegionInfo)> {
     let mut strays = Vec::new();
     for (server, regions) in online {
@@ -149,7 +149,7 @@ pub fn strays(
             let belongs = catalog
                 .region(&info.encoded_name())
                 .is_some_and(|region| region.open_on() == Some(server));
-            if !belongs && !info.is_meta() && !busy.contains(&info.table) {
+            if !belongs && !info.is_meta() && ours(&info.table) {
                 strays.push((server.clone(), info.clone()));
             }
         }
@@ -245,10 +245,10 @@ mod tests {
         open_everywhere(&mut catalog, "alive", &server(2, 1), TableState::Enabled);
         open_everywhere(&mut catalog, "off", &server(1, 1), TableState::Disabled);
         open_everywhere(&mut catalog, "busy", &server(1, 1), TableState::Enabled);
-        let busy = BTreeSet::from([table("busy")]);
+        let ours = |name: &TableName| *name != table("busy");
         let servers = live(&[server(2, 1)]);
         let names = |online: &BTreeMap<_, _>| -> Vec<String> {
-            homeless(&catalog, &servers, online, &busy)
+            homeless(&catalog, &servers, online, ours)
                 .iter()
                 .map(|wanted| wanted.info.table.to_string())
                 .collect()
@@ -263,7 +263,7 @@ mod tests {
         let mut held_by_2 = held(&["dead", "alive", "off", "busy", "gone"]);
         held_by_2.push(RegionInfo::meta());
         let online = BTreeMap::from([(server(2, 1), held_by_2)]);
-        let stray: Vec<String> = strays(&catalog, &online, &busy)
+        let stray: Vec<String> = strays(&catalog, &online, ours)
             .iter()
             .map(|(_, info)| info.table.to_string())
             .collect();

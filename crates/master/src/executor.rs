@@ -1,7 +1,7 @@
 //! Does the commands of procedures: orders to servers, batches on `hbase:meta`, writes of the master's store. Every command is
 //! tried until it succeeds; only an opening that may fail is given up after [`OPEN_PATIENCE`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use futures::StreamExt;
 
 use crate::active::Active;
 use crate::assignment::{self, Loads, Wanted};
-use crate::catalog::{MetaChange, Placement};
+use crate::catalog::{Change, MetaChange, Placement};
+use crate::journal;
 use crate::locks::Held;
 use crate::metrics;
 use crate::procedure::{Command, Event, Operation, Procedure};
@@ -405,27 +406,34 @@ impl<W: World> Active<W> {
     }
 
     async fn delete_data_of(&self, garbage: Vec<RegionInfo>) {
-        use crate::catalog::Change;
         let mut done = Vec::new();
-        let names: BTreeSet<EncodedName> = garbage.iter().map(RegionInfo::encoded_name).collect();
-        for region in garbage {
-            match self.world().delete_data(&region).await {
-                Ok(()) => done.push(Change::GarbageDone(region)),
+        for region in &garbage {
+            match self.delete_data_of_one(region).await {
+                Ok(()) => done.push(Change::GarbageDone(region.clone())),
                 // Tried again with the next garbage, or by the next master.
                 Err(error) => {
                     tracing::warn!(region = %region.encoded_name(), %error, "the data of a deleted region stays for now");
                 }
             }
         }
-        self.write(done.iter().map(crate::journal::change).collect())
-            .await;
+        self.write(done.iter().map(journal::change).collect()).await;
         let mut state = self.state();
         for change in &done {
             state.catalog.apply(change);
         }
-        for name in &names {
-            state.collecting.remove(name);
+        for region in &garbage {
+            state.collecting.remove(&region.encoded_name());
         }
+    }
+
+    /// A region is closed everywhere before its data goes: an order of an earlier master, whose answer nobody heard, may have
+    /// opened it on a server that `hbase:meta` never named.
+    async fn delete_data_of_one(&self, region: &RegionInfo) -> Result<()> {
+        let live = self.world().servers().borrow().clone();
+        for server in &live {
+            self.world().close(server, region).await?;
+        }
+        self.world().delete_data(region).await
     }
 
     /// Regions of a table that an alteration has not reached yet, and all of them.

@@ -95,9 +95,8 @@ impl<W: World> Active<W> {
             })
             .collect();
         let concerned: BTreeSet<TableName> = self.with_catalog(|catalog| {
-            let none = BTreeSet::new();
-            let homeless = assignment::homeless(catalog, &live, &names, &none);
-            let strays = assignment::strays(catalog, &online, &none);
+            let homeless = assignment::homeless(catalog, &live, &names, |_| true);
+            let strays = assignment::strays(catalog, &online, |_| true);
             homeless
                 .into_iter()
                 .map(|wanted| wanted.info.table)
@@ -108,28 +107,29 @@ impl<W: World> Active<W> {
             metrics::reconciled(live.len(), 0, 0);
             return 0;
         }
-        let mut busy = BTreeSet::new();
-        let mut held: Vec<Held> = Vec::new();
-        for table in concerned {
-            match self.locks().try_table(&table) {
-                Some(lock) => held.push(lock),
-                None => {
-                    busy.insert(table);
-                }
-            }
-        }
-        // What was seen may have changed until the locks were taken; the catalog is looked at again under them.
+        let count = concerned.len();
+        let held: BTreeMap<TableName, Held> = concerned
+            .into_iter()
+            .filter_map(|table| {
+                let lock = self.locks().try_table(&table)?;
+                Some((table, lock))
+            })
+            .collect();
+        let busy = count - held.len();
+        // What was seen may have changed until the locks were taken: the catalog is looked at again under them, and nothing is
+        // done to a table whose lock is not held.
+        let ours = |table: &TableName| held.contains_key(table);
         let (homeless, strays) = self.with_catalog(|catalog| {
             (
-                assignment::homeless(catalog, &live, &names, &busy),
-                assignment::strays(catalog, &online, &busy),
+                assignment::homeless(catalog, &live, &names, ours),
+                assignment::strays(catalog, &online, ours),
             )
         });
         metrics::reconciled(live.len(), homeless.len(), strays.len());
         self.close_strays(strays).await;
         let left = self.reassign(homeless).await;
         drop(held);
-        left + busy.len()
+        left + busy
     }
 
     async fn ask_all(&self) -> Online {

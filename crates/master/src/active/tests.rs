@@ -374,15 +374,21 @@ fn plan(wish: Wish, catalog: &Catalog, region_id: u64) -> Result<Operation> {
                 reopen: regions(),
             }
         }
-        Wish::Flush => Operation::FlushTable {
-            table: name(),
-            families: Vec::new(),
-            regions: regions(),
-        },
-        Wish::Move => Operation::MoveRegion {
-            region: regions().remove(0),
-            to: Some(server(2)),
-        },
+        Wish::Flush => {
+            catalog.expect_state(&table, TableState::Enabled)?;
+            Operation::FlushTable {
+                table: name(),
+                families: Vec::new(),
+                regions: regions(),
+            }
+        }
+        Wish::Move => {
+            catalog.expect_state(&table, TableState::Enabled)?;
+            Operation::MoveRegion {
+                region: regions().remove(0),
+                to: Some(server(2)),
+            }
+        }
         Wish::Disable => {
             catalog.expect_state(&table, TableState::Enabled)?;
             Operation::DisableTable {
@@ -390,15 +396,21 @@ fn plan(wish: Wish, catalog: &Catalog, region_id: u64) -> Result<Operation> {
                 table,
             }
         }
-        Wish::Enable => Operation::EnableTable {
-            regions: regions(),
-            table,
-        },
-        Wish::Truncate => Operation::TruncateTable {
-            old: regions(),
-            new: regions_of(&table, keys(), region_id)?,
-            table,
-        },
+        Wish::Enable => {
+            catalog.expect_state(&table, TableState::Disabled)?;
+            Operation::EnableTable {
+                regions: regions(),
+                table,
+            }
+        }
+        Wish::Truncate => {
+            catalog.expect_state(&table, TableState::Disabled)?;
+            Operation::TruncateTable {
+                old: regions(),
+                new: regions_of(&table, keys(), region_id)?,
+                table,
+            }
+        }
         Wish::Delete => {
             catalog.expect_state(&table, TableState::Disabled)?;
             Operation::DeleteTable {
@@ -654,4 +666,119 @@ async fn old_procedures_are_forgotten() {
     let loaded = journal::load(records).unwrap();
     assert_eq!(loaded.finished.len(), 1);
     assert_eq!(loaded.counters.next_procedure, new + 1);
+}
+
+/// A small stream of numbers; a seed that failed fails again.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        // Constants of Knuth's MMIX; the high bits are the good ones.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// A wish that makes sense now, or at least may be refused.
+fn random_wish(numbers: &mut Numbers, active: &Active<ModelWorld>) -> Wish {
+    use Wish::{AddFamily, Create, Delete, Disable, Enable, Flush, Move, Truncate};
+    let state = active.with_catalog(|catalog| catalog.table(&name()).ok().map(|t| t.state));
+    let choices: &[Wish] = match state {
+        None => &[Create],
+        Some(TableState::Disabled) => &[Enable, Truncate, Delete],
+        Some(_) => &[Disable, Disable, Flush, Move, AddFamily],
+    };
+    choices[numbers.below(choices.len() as u64) as usize]
+}
+
+/// One event of a history: servers come, go and forget; masters die in the middle of what they do.
+async fn random_event(
+    numbers: &mut Numbers,
+    world: &ModelWorld,
+    active: Active<ModelWorld>,
+    next_port: &mut u16,
+) -> Active<ModelWorld> {
+    match numbers.below(8) {
+        0 => {
+            let victim = {
+                let live = world.servers.borrow();
+                let index = numbers.below(live.len() as u64) as usize;
+                live.iter().nth(index).cloned().unwrap()
+            };
+            let comer = server(*next_port);
+            *next_port += 1;
+            world.lasting().held.insert(comer.clone(), BTreeMap::new());
+            world.servers.send_modify(|servers| {
+                servers.insert(comer);
+            });
+            world.kill_server(&victim);
+            active
+        }
+        1 => {
+            let mut lasting = world.lasting();
+            let index = numbers.below(lasting.held.len() as u64) as usize;
+            let held = lasting.held.values_mut().nth(index).unwrap();
+            held.pop_first();
+            drop(lasting);
+            active
+        }
+        2 => {
+            let effects = 1 + numbers.below(12) as i64;
+            active.world().life.store(effects, Ordering::SeqCst);
+            for _ in 0..20 {
+                if active.world().is_dead() {
+                    break;
+                }
+                let wish = random_wish(numbers, &active);
+                let asking = active.clone();
+                let nonce = 1_000_000 + numbers.below(1_000_000);
+                tokio::spawn(async move { submit(&asking, wish, nonce).await });
+                let passing = active.clone();
+                tokio::spawn(async move { passing.reconcile().await });
+                for _ in 0..500 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            master(world.reborn(FOR_EVER)).await
+        }
+        3 => {
+            active.reconcile().await;
+            active
+        }
+        _ => {
+            let wish = random_wish(numbers, &active);
+            // Refusals are answers, too.
+            let _ = submit(&active, wish, numbers.below(u64::from(u32::MAX))).await;
+            if numbers.below(3) > 0 {
+                settle(&active).await;
+            }
+            active
+        }
+    }
+}
+
+#[tokio::test]
+async fn random_histories_end_in_a_whole_cluster() {
+    for seed in 0..150 {
+        let mut numbers = Numbers(seed);
+        let world = ModelWorld::new(3);
+        let mut active = live(&world, 1).await;
+        let mut next_port = 10;
+        for _ in 0..25 {
+            active = random_event(&mut numbers, &world, active, &mut next_port).await;
+        }
+        settle(&active).await;
+        for _ in 0..5 {
+            if active.reconcile().await == 0 {
+                break;
+            }
+        }
+        active.collect_garbage();
+        settle(&active).await;
+        assert_eq!(active.reconcile().await, 0, "seed {seed}");
+        summary(&world);
+    }
 }

@@ -12,8 +12,8 @@ use crate::journal;
 use crate::world::World;
 
 /// How long a question for a result waits for it. Clients ask again after pauses that grow; an answer at the very end of the
-/// procedure spares them. Far below any client's time-out for a call.
-const RESULT_PATIENCE: Duration = Duration::from_secs(1);
+/// procedure spares them. Below the time from which a call counts as slow, and far below any client's time-out.
+const RESULT_PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) async fn result<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
     use pb::get_procedure_result_response::State;
