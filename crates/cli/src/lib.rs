@@ -4,6 +4,7 @@
 //! surroundings: `main` runs it with the real ones, the simulator with its own.
 
 pub mod admin;
+pub mod commands;
 pub mod config;
 pub mod logging;
 pub mod node;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use cadastre_cli::config::StartArgs;
-use cadastre_cli::start;
+use cadastre_cli::{commands, start};
 use clap::{Parser, Subcommand};
 
 /// Measured in facts/storage-engine.md: a get costs a tenth less than with glibc's allocator.
@@ -29,6 +29,8 @@ enum Command {
         after_help = "Example:\n  cadastre start --data /var/lib/cadastre --memory 4GiB\nThen let an HBase client connect with hbase.zookeeper.quorum=127.0.0.1\n\nEach setting can also stand in the environment (CADASTRE_MEMORY) or in a file (--config); see docs/configuration.md."
     )]
     Start(Box<StartArgs>),
+    #[command(flatten)]
+    Client(commands::Command),
     /// Print the reference of all settings (Markdown)
     #[command(hide = true)]
     DocsConfiguration,
@@ -38,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Start(args) => start::run(&args),
+        Command::Client(command) => commands::run(command),
         Command::DocsConfiguration => {
             print!("{}", cadastre_cli::config::documentation());
             ExitCode::SUCCESS
