@@ -19,6 +19,7 @@ STOP_SECONDS = 10  # after SIGTERM
 SILENT_SECONDS = 15  # a connection that says nothing is closed within this time
 REFUSE_SECONDS = 20
 GROWTH_MIB = 256  # resident memory that the connections may cost: 26 kB each
+LEFT_MIB = 1024  # resident memory that bad input may leave behind: all caches and memtables by default
 GET_SECONDS = 2  # an ordinary call meanwhile; two cores are shared with this program
 
 
@@ -143,8 +144,15 @@ class Run:
         for line in bad:
             print("     " + line)
         if done.returncode or bad:
-            raise Fail(lines[-1] if lines else "exit code %d" % done.returncode)
-        return "%s, %.0f MiB afterwards" % (lines[-1], self.server.rss_mib())
+            raise Fail("%s, exit code %d" % (lines[-1] if lines else "nothing said", done.returncode))
+        return lines[-1]
+
+    def memory_afterwards(self):
+        """What bad input leaves behind: dropped tables, scanners until their lease ends, caches."""
+        now = self.server.rss_mib()
+        if now - self.rss_before > LEFT_MIB:
+            raise Fail("%.0f MiB" % now)
+        return "%.0f MiB" % now
 
     # processes and files
 
@@ -271,6 +279,7 @@ class Run:
             self.check("connections-closed", self.all_closed)
         if bad_input:
             self.check("bad-input", self.bad_input)
+            self.check("memory-after-bad-input", self.memory_afterwards)
         self.check("second-process-refused", self.second_process)
         if not self.check("sigterm", self.stop):
             self.server.kill()
