@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_types::{
-    Code, EncodedName, Error, RegionInfo, Result, ServerName, TableDescriptor, TableName,
-    TableState,
+    Code, EncodedName, Error, ErrorKind, RegionInfo, Result, ServerName, TableDescriptor,
+    TableName, TableState,
 };
 use futures::StreamExt;
 
@@ -26,6 +26,9 @@ const REGIONS_PER_ORDER: usize = 32;
 
 /// Orders under way at one time for one procedure or one reassignment.
 const ORDERS_AT_ONCE: usize = 16;
+
+/// Tries to flush a region whose server answers but cannot now.
+const FLUSH_TRIES: usize = 10;
 
 /// Closings and flushings under way at one time for one procedure.
 const CLOSES_AT_ONCE: usize = 64;
@@ -313,13 +316,14 @@ impl<W: World> Active<W> {
         }
     }
 
-    /// Flushes regions where they are; a region that moves meanwhile was flushed by its closing.
+    /// Flushes regions where they are. A region that is not there any more is not waited for: its closing flushed it, or its
+    /// server died and the log has it; and it could not be opened elsewhere before this procedure gives the table's lock back.
     async fn flush_all(&self, regions: Vec<RegionInfo>, families: Vec<Bytes>) {
         let families = &families;
         futures::stream::iter(regions)
             .for_each_concurrent(CLOSES_AT_ONCE, |region| async move {
                 let mut pauses = Pauses::new();
-                loop {
+                for _ in 0..FLUSH_TRIES {
                     let server = self.with_catalog(|catalog| {
                         let entry = catalog.region(&region.encoded_name())?;
                         entry.open_on().cloned()
@@ -329,6 +333,9 @@ impl<W: World> Active<W> {
                         Ok(()) => return,
                         Err(error) => {
                             tracing::warn!(%server, region = %region.encoded_name(), %error, "a region was not flushed");
+                            if matches!(error.kind(), ErrorKind::Relocate | ErrorKind::Failover) {
+                                return;
+                            }
                             self.world().sleep(pauses.next()).await;
                         }
                     }
