@@ -3,7 +3,7 @@
 //!
 //! It must not know of cells.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cadastre_env::Env;
@@ -19,6 +19,7 @@ use crate::db::{L0_BUSY, Recipe};
 use crate::error::from_slatedb;
 use crate::key::RowCodec;
 use crate::log::Lane;
+use crate::region::RegionShared;
 use crate::store::StoreShared;
 
 /// Operations on one database at a time at most; far above what the RPC layer lets in.
@@ -55,10 +56,12 @@ pub(crate) struct Database<E: Env> {
     sequence: AtomicU64,
     /// Bytes written since the last flush began, about as much as the memtable takes.
     unflushed: AtomicU64,
-    /// Mono time of the oldest unflushed write would not matter; this counts flushes, so that others can see one begin.
+    /// Counts flushes, so that others can see that one began.
     flushes: AtomicU64,
     closing: AtomicBool,
     operations: Arc<Semaphore>,
+    /// The region it is of, if it is one's: compactions need its table.
+    region: OnceLock<Weak<RegionShared<E>>>,
     /// One flush, one compaction at a time.
     pub(crate) flushing: tokio::sync::Mutex<()>,
     pub(crate) compacting: tokio::sync::Mutex<()>,
@@ -115,6 +118,7 @@ impl<E: Env> Database<E> {
             flushes: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             operations: Arc::new(Semaphore::new(OPERATIONS_MAX as usize)),
+            region: OnceLock::new(),
             flushing: tokio::sync::Mutex::new(()),
             compacting: tokio::sync::Mutex::new(()),
             store,
@@ -125,6 +129,17 @@ impl<E: Env> Database<E> {
         });
         database.store.add_open(&database)?;
         Ok(database)
+    }
+
+    /// Tells which region this is the database of.
+    pub(crate) fn belongs_to(&self, region: &Arc<RegionShared<E>>) {
+        let told = self.region.set(Arc::downgrade(region)).is_ok();
+        assert!(told, "a database belongs to one region");
+    }
+
+    /// The region it is of.
+    pub(crate) fn region(&self) -> Option<Arc<RegionShared<E>>> {
+        self.region.get().and_then(Weak::upgrade)
     }
 
     /// Keeps the database from being closed while an operation runs.

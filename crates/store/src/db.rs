@@ -37,6 +37,10 @@ const MANIFEST_POLL: Duration = Duration::from_secs(3600);
 /// How often a compactor that we run on demand looks around.
 const COMPACTOR_POLL: Duration = Duration::from_millis(20);
 
+/// A compaction that a crash left behind is taken over after this long without a sign of life.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
 /// Largest SST that a compaction writes, bytes (SlateDB's default).
 const SST_BYTES_MAX: usize = 256 * 1024 * 1024;
 
@@ -135,6 +139,7 @@ impl Recipe {
         let worker = CompactionWorkerOptions {
             max_concurrent_compactions: 1,
             compactions_poll_interval: COMPACTOR_POLL,
+            heartbeat_interval: HEARTBEAT,
             max_sst_size: SST_BYTES_MAX,
             // A cut inside a row would give its overflow cells to two filters (facts/storage-engine.md, section 9).
             max_subcompactions: 1,
@@ -145,6 +150,7 @@ impl Recipe {
             commit_compacted_interval: COMPACTOR_POLL,
             max_concurrent_compactions: 1,
             checkpoint_lifetime: self.checkpoint_lifetime,
+            worker_heartbeat_timeout: HEARTBEAT_TIMEOUT,
             worker: Some(worker),
             ..CompactorOptions::default()
         };

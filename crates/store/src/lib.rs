@@ -7,9 +7,11 @@
 mod cache;
 mod clock;
 mod cluster;
+mod compaction;
 mod database;
 mod db;
 mod error;
+mod filter;
 mod key;
 mod kv;
 mod locks;
@@ -22,6 +24,7 @@ mod region;
 mod retain;
 mod scan;
 mod store;
+mod widths;
 mod write;
 
 pub use kv::Kv;

@@ -32,7 +32,7 @@ impl LockTable {
     }
 
     /// Registers interest in a row's lock.
-    fn join(&self, row: &Bytes) -> (Arc<tokio::sync::Mutex<()>>, Interest) {
+    pub(crate) fn join(&self, row: &Bytes) -> (Arc<tokio::sync::Mutex<()>>, Interest) {
         let mut table = self.0.lock().expect("not poisoned");
         let entry = table.entry(row.clone()).or_insert_with(|| Entry {
             lock: Arc::new(tokio::sync::Mutex::new(())),
@@ -53,7 +53,7 @@ impl LockTable {
 }
 
 /// Keeps a row's lock in the table while somebody holds or waits for it.
-struct Interest {
+pub(crate) struct Interest {
     table: Arc<Mutex<BTreeMap<Bytes, Entry>>>,
     row: Bytes,
 }

@@ -1,17 +1,32 @@
-//! What keeps the store healthy without being asked: flushes by budget, compaction, truncation of the log.
+//! What keeps the store healthy without being asked: flushes by budget, compaction, truncation of the log, garbage collection.
+//!
+//! One task per store looks around when it is woken and every [`INTERVAL`]; it flushes itself, since a flush is short, and gives
+//! compactions to tasks of their own. An idle database costs it a look at two numbers.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use cadastre_env::{Clock, Env};
 use cadastre_types::Result;
+use tokio::sync::Semaphore;
 
+use crate::compaction;
+use crate::database::Database;
+use crate::filter::{CellFilters, WideRows};
 use crate::region::RegionShared;
 use crate::store::StoreShared;
+use crate::widths;
 
 /// How often maintenance looks around when nothing wakes it.
 const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Compactions at one time: they are bound by CPU on few background threads.
+const COMPACTIONS_MAX: usize = 2;
+
+/// A segment of the log holds few databases back in the common case; this bounds one turn's flushes all the same.
+const FLUSHES_MAX: usize = 64;
 
 /// Starts the store's maintenance task on the calling runtime.
 pub(crate) fn start<E: Env>(store: &Arc<StoreShared<E>>) {
@@ -20,7 +35,18 @@ pub(crate) fn start<E: Env>(store: &Arc<StoreShared<E>>) {
     store.env.spawn("store maintenance", run(weak, clock));
 }
 
+/// What the task remembers between turns.
+struct State {
+    compactions: Arc<Semaphore>,
+    /// When which database's replaced files may be collected (mono).
+    garbage: Arc<Mutex<BTreeMap<Arc<str>, Duration>>>,
+}
+
 async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
+    let state = State {
+        compactions: Arc::new(Semaphore::new(COMPACTIONS_MAX)),
+        garbage: Arc::new(Mutex::new(BTreeMap::new())),
+    };
     loop {
         let Some(store) = weak.upgrade() else {
             return;
@@ -28,7 +54,7 @@ async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
         if store.closed.load(Ordering::SeqCst) {
             return;
         }
-        turn(&store).await;
+        turn(&store, &state).await;
         let wake = Arc::clone(&store.wake);
         // Not held while waiting: a store that nobody uses any more ends.
         drop(store);
@@ -37,11 +63,176 @@ async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
     }
 }
 
-async fn turn<E: Env>(_store: &Arc<StoreShared<E>>) {}
+async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
+    flush_by_budget(store).await;
+    truncate_log(store).await;
+    for database in store.open_databases() {
+        if database.is_closed() {
+            continue;
+        }
+        if database.db.manifest().l0().len() >= store.config.compact_at_files {
+            start_compaction(store, state, database);
+        } else {
+            start_collection(store, state, database);
+        }
+    }
+    metrics::gauge!("cadastre_store_unflushed_bytes")
+        .set(store.unflushed.load(Ordering::Relaxed) as f64);
+    metrics::gauge!("cadastre_log_segments").set(store.log.segments() as f64);
+}
 
+async fn flush<E: Env>(database: &Arc<Database<E>>) {
+    let flushed = async {
+        let _open = database.begin().await?;
+        database.flush().await
+    };
+    if let Err(error) = flushed.await
+        && !database.is_closed()
+    {
+        tracing::warn!(path = &*database.path, %error, "flush failed");
+    }
+}
+
+/// Flushes databases over their own size, then the largest ones until half the budget is free again.
+async fn flush_by_budget<E: Env>(store: &Arc<StoreShared<E>>) {
+    let mut open = store.open_databases();
+    open.sort_by_key(|database| std::cmp::Reverse(database.unflushed_bytes()));
+    let mut over_budget = store.unflushed.load(Ordering::Relaxed) >= store.config.unflushed_bytes;
+    for database in open {
+        let own = database.unflushed_bytes();
+        if own == 0 || !(over_budget || own >= store.config.memtable_bytes) {
+            break;
+        }
+        flush(&database).await;
+        if store.unflushed.load(Ordering::Relaxed) <= store.config.unflushed_bytes / 2 {
+            over_budget = false;
+        }
+    }
+}
+
+/// Removes segments; when there are too many, flushes what holds the oldest back first.
+async fn truncate_log<E: Env>(store: &Arc<StoreShared<E>>) {
+    let flushed = |path: &str| {
+        let database = store.open_database(path)?;
+        Some(database.flushed_sequence())
+    };
+    for _ in 0..FLUSHES_MAX {
+        let pinned = match store.log.truncate(flushed).await {
+            Ok(pinned) => pinned,
+            Err(error) => {
+                tracing::warn!(%error, "the log cannot be truncated");
+                return;
+            }
+        };
+        if store.log.segments() <= store.config.segments_max {
+            return;
+        }
+        let mut flushed_any = false;
+        for path in &pinned {
+            if let Some(database) = store.open_database(path)
+                && !database.is_closed()
+            {
+                flush(&database).await;
+                flushed_any = true;
+            }
+        }
+        if !flushed_any {
+            // Held back by regions that are not open here; they are flushed when they are opened, or deleted.
+            return;
+        }
+    }
+}
+
+fn start_compaction<E: Env>(
+    store: &Arc<StoreShared<E>>,
+    state: &State,
+    database: Arc<Database<E>>,
+) {
+    if database.compacting.try_lock().is_err() {
+        return;
+    }
+    let Ok(permit) = Arc::clone(&state.compactions).try_acquire_owned() else {
+        return;
+    };
+    let due = store.env.clock().mono()
+        + store.config.checkpoint_lifetime()
+        + Duration::from_millis(store.config.garbage_min_age_ms);
+    let garbage = Arc::clone(&state.garbage);
+    let wake = Arc::clone(&store.wake);
+    store.env.spawn("compaction", async move {
+        let _permit = permit;
+        let compacted = async {
+            let _open = database.begin().await?;
+            match database.region() {
+                Some(region) => compact_region(&region, false).await,
+                None => compaction::compact(&database, None, false).await,
+            }
+        };
+        match compacted.await {
+            Ok(()) => {
+                garbage
+                    .lock()
+                    .expect("not poisoned")
+                    .insert(Arc::clone(&database.path), due);
+                wake.notify_one();
+            }
+            // The next turn tries again.
+            Err(error) if !database.is_closed() => {
+                tracing::warn!(path = &*database.path, %error, "compaction failed");
+            }
+            Err(_) => {}
+        }
+    });
+}
+
+fn start_collection<E: Env>(
+    store: &Arc<StoreShared<E>>,
+    state: &State,
+    database: Arc<Database<E>>,
+) {
+    {
+        let now = store.env.clock().mono();
+        let mut garbage = state.garbage.lock().expect("not poisoned");
+        if garbage.get(&database.path).is_none_or(|due| *due > now) {
+            return;
+        }
+        garbage.remove(&database.path);
+    }
+    store.env.spawn("garbage collection", async move {
+        let collected = async {
+            let _open = database.begin().await?;
+            compaction::collect_garbage(&database).await
+        };
+        if let Err(error) = collected.await
+            && !database.is_closed()
+        {
+            tracing::warn!(path = &*database.path, %error, "garbage collection failed");
+        }
+    });
+}
+
+/// Compacts a region's files, dropping what its table says, then rewrites the wide rows that a major compaction met.
 pub(crate) async fn compact_region<E: Env>(
-    _region: &Arc<RegionShared<E>>,
-    _major: bool,
+    region: &Arc<RegionShared<E>>,
+    major: bool,
 ) -> Result<()> {
+    let database = &region.database;
+    if major {
+        // All of it: what is in memory too.
+        database.flush().await?;
+    }
+    let wide = WideRows::default();
+    let filters = CellFilters::new(
+        region.codec,
+        &region.descriptor(),
+        major,
+        database.clock.wall_ms(),
+        Arc::clone(&wide),
+    );
+    compaction::compact(database, Some(Arc::new(filters)), major).await?;
+    if major {
+        let rows = std::mem::take(&mut *wide.lock().expect("not poisoned"));
+        widths::rewrite(region, rows).await?;
+    }
     Ok(())
 }

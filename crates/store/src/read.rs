@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use cadastre_types::{
-    Cell, Code, Error, FamilyDescriptor, Qualifiers, Query, Result, TableDescriptor, limits,
+    Cell, Code, Error, FamilyDescriptor, KeepDeletedCells, Qualifiers, Query, Result,
+    TableDescriptor, TimeRange, limits,
 };
 use slatedb::config::{ReadOptions, ScanOptions};
 use slatedb::{DbIterator, DbSnapshot, KeyValue};
@@ -14,7 +15,7 @@ use slatedb::{DbIterator, DbSnapshot, KeyValue};
 use crate::error::from_slatedb;
 use crate::key::{self, Place, RowCodec};
 use crate::packed::{self, Packed, StoredCell};
-use crate::retain::{Purpose, Rules, retain};
+use crate::retain::{self, Markers, Purpose, Rules, retain};
 
 /// Families that are read one by one; more are read with one scan of the row.
 const GETS_MAX: usize = 2;
@@ -89,6 +90,16 @@ pub(crate) struct FamilyCells {
 }
 
 impl FamilyCells {
+    /// What a packed value says.
+    pub(crate) fn of_packed(value: Bytes) -> Result<Self> {
+        let packed = Packed::decode(value)?;
+        Ok(Self {
+            flagged: packed.overflow,
+            packed: packed.cells,
+            overflow: Vec::new(),
+        })
+    }
+
     /// Adds what is stored at one place of the family.
     fn take(&mut self, place: Place, value: Bytes) -> Result<()> {
         match place {
@@ -198,61 +209,151 @@ pub(crate) async fn row_at(
             .map_err(|e| from_slatedb(&e))?;
         let Some(value) = value else { continue };
         budget.take(value.len())?;
-        let cells = with_overflow(snapshot, &prefix, family, query, value, &mut budget).await?;
-        answer(row, family, query, cells, now, &mut out);
+        let mut cells = FamilyCells::of_packed(value)?;
+        if cells.flagged {
+            let columns = Columns {
+                family: family.family.id,
+                qualifiers: family.qualifiers,
+                stop: Stop::of(&Rules::of(family.family), query, &family.family.name, now),
+            };
+            columns
+                .load(snapshot, &prefix, query, &mut budget, &mut cells)
+                .await?;
+        }
+        answer(row, family, query, cells.merged(), now, &mut out);
     }
     Ok(out)
 }
 
-/// The cells of a family from its packed value, and its overflow cells if it has some.
-pub(crate) async fn with_overflow(
-    snapshot: &DbSnapshot,
-    prefix: &[u8],
-    wanted: &Wanted<'_>,
-    query: &Query,
-    value: Bytes,
-    budget: &mut RowBudget,
-) -> Result<Vec<StoredCell>> {
-    let mut cells = FamilyCells::default();
-    let id = wanted.family.id;
-    cells.take(Place::Packed { family: id }, value)?;
-    if !cells.flagged {
-        return Ok(cells.packed);
-    }
-    let row_len = prefix.len();
-    match wanted.qualifiers {
-        Qualifiers::These(these) if these.len() <= COLUMNS_MAX => {
-            // Markers of the whole family stand under the empty qualifier.
-            let mut columns = these.clone();
-            columns.insert(Bytes::new());
-            for column in &columns {
-                let prefix = key::overflow_column(prefix, id, column);
-                scan_overflow(snapshot, row_len, &prefix, query, budget, &mut cells).await?;
-            }
-        }
-        _ => {
-            let prefix = key::overflow_prefix(prefix, id);
-            scan_overflow(snapshot, row_len, &prefix, query, budget, &mut cells).await?;
-        }
-    }
-    Ok(cells.merged())
+/// When enough of a column has been read: a wide row's column may have very many versions.
+pub(crate) struct Stop {
+    rules: Rules,
+    versions: u32,
+    time_range: TimeRange,
+    now: i64,
 }
 
-async fn scan_overflow(
-    snapshot: &DbSnapshot,
-    row_len: usize,
-    prefix: &[u8],
-    query: &Query,
-    budget: &mut RowBudget,
-    out: &mut FamilyCells,
-) -> Result<()> {
-    let mut entries = scan(snapshot, prefix, query).await?;
-    while let Some(entry) = next(&mut entries).await? {
-        budget.take(entry.key.len() + entry.value.len())?;
-        let place = key::place(entry.key.slice(row_len..))?;
-        out.take(place, entry.value)?;
+impl Stop {
+    /// `None` where the newest cells do not decide.
+    fn of(rules: &Rules, query: &Query, family: &[u8], now: i64) -> Option<Self> {
+        if query.raw || rules.new_version_behavior || rules.min_versions > 0 {
+            return None;
+        }
+        Some(Self {
+            rules: *rules,
+            versions: query.max_versions.min(rules.max_versions),
+            time_range: query.time_range_of(family),
+            now,
+        })
     }
-    Ok(())
+
+    /// Whether a put is one of those that are asked for, as far as expiry and time range go.
+    fn counts(&self, put: &StoredCell) -> bool {
+        self.time_range.contains(put.timestamp) && !retain::expired(put, &self.rules, self.now)
+    }
+
+    /// Whether a marker hides anything in this read (10.2).
+    fn marks(&self, marker: &StoredCell) -> bool {
+        !retain::expired(marker, &self.rules, self.now)
+            && (self.rules.keep_deleted == KeepDeletedCells::False
+                || self.time_range.contains(marker.timestamp))
+    }
+}
+
+/// Which overflow cells of a family are read.
+pub(crate) struct Columns<'a> {
+    pub(crate) family: u16,
+    pub(crate) qualifiers: &'a Qualifiers,
+    pub(crate) stop: Option<Stop>,
+}
+
+impl Columns<'_> {
+    /// Adds the overflow cells to the packed ones.
+    pub(crate) async fn load(
+        &self,
+        snapshot: &DbSnapshot,
+        prefix: &[u8],
+        query: &Query,
+        budget: &mut RowBudget,
+        cells: &mut FamilyCells,
+    ) -> Result<()> {
+        let Qualifiers::These(these) = self.qualifiers else {
+            return self.load_all(snapshot, prefix, query, budget, cells).await;
+        };
+        if these.len() > COLUMNS_MAX {
+            return self.load_all(snapshot, prefix, query, budget, cells).await;
+        }
+        // Markers of the whole family stand under the empty qualifier, so that is read first and whole.
+        let none = Bytes::new();
+        self.load_column(snapshot, prefix, &none, None, query, budget, cells)
+            .await?;
+        for column in these.iter().filter(|column| !column.is_empty()) {
+            let stop = self.stop.as_ref();
+            self.load_column(snapshot, prefix, column, stop, query, budget, cells)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn load_all(
+        &self,
+        snapshot: &DbSnapshot,
+        prefix: &[u8],
+        query: &Query,
+        budget: &mut RowBudget,
+        cells: &mut FamilyCells,
+    ) -> Result<()> {
+        let whole = key::overflow_prefix(prefix, self.family);
+        let mut entries = scan(snapshot, &whole, query).await?;
+        while let Some(entry) = next(&mut entries).await? {
+            budget.take(entry.key.len() + entry.value.len())?;
+            cells.take(key::place(entry.key.slice(prefix.len()..))?, entry.value)?;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one read's state, in one place")]
+    async fn load_column(
+        &self,
+        snapshot: &DbSnapshot,
+        prefix: &[u8],
+        column: &Bytes,
+        stop: Option<&Stop>,
+        query: &Query,
+        budget: &mut RowBudget,
+        cells: &mut FamilyCells,
+    ) -> Result<()> {
+        let mut markers = Markers::default();
+        if let Some(stop) = stop {
+            for cell in cells.packed.iter().chain(&cells.overflow) {
+                let speaks = cell.cell_type.is_family_wide() || cell.qualifier == *column;
+                if cell.cell_type.is_delete() && speaks && stop.marks(cell) {
+                    markers.add(cell);
+                }
+            }
+        }
+        let mut enough = stop.map(|stop| stop.versions);
+        let whole = key::overflow_column(prefix, self.family, column);
+        let mut entries = scan(snapshot, &whole, query).await?;
+        while enough != Some(0)
+            && let Some(entry) = next(&mut entries).await?
+        {
+            budget.take(entry.key.len() + entry.value.len())?;
+            cells.take(key::place(entry.key.slice(prefix.len()..))?, entry.value)?;
+            let (Some(stop), Some(left), Some(cell)) = (stop, enough.as_mut(), cells.overflow.last())
+            else {
+                continue;
+            };
+            if cell.cell_type.is_delete() {
+                if stop.marks(cell) {
+                    markers.add(cell);
+                }
+            } else if stop.counts(cell) && !markers.hides(cell, false) {
+                *left -= 1;
+            }
+        }
+        Ok(())
+    }
 }
 
 async fn scan(snapshot: &DbSnapshot, prefix: &[u8], query: &Query) -> Result<DbIterator> {

@@ -112,17 +112,17 @@ impl<E: Env> Region<E> {
         )
         .await?;
         let timestamps = RowTimestamps::above(database.clock.seen_ms());
-        Ok(Self {
-            shared: Arc::new(RegionShared {
-                info: spec.info,
-                descriptor: RwLock::new(spec.descriptor),
-                codec,
-                database,
-                locks: LockTable::new(),
-                timestamps,
-                writes: WriteState::new(),
-            }),
-        })
+        let shared = Arc::new(RegionShared {
+            info: spec.info,
+            descriptor: RwLock::new(spec.descriptor),
+            codec,
+            database,
+            locks: LockTable::new(),
+            timestamps,
+            writes: WriteState::new(),
+        });
+        shared.database.belongs_to(&shared);
+        Ok(Self { shared })
     }
 
     /// The region.

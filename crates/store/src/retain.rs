@@ -52,8 +52,11 @@ pub(crate) enum Purpose<'a> {
         qualifiers: &'a Qualifiers,
         raw: bool,
     },
-    /// All of a row's family is rewritten, with all its cells at hand or (`drop_markers` false) perhaps only the newer ones.
+    /// A row's family is rewritten, by a fold or a compaction.
     Rewrite {
+        /// Whether all cells of the family are at hand. Otherwise versions cannot be counted: a marker somewhere else may hide
+        /// some of those here.
+        whole: bool,
         /// Whether markers may go: only if nothing older that they hide can be anywhere (C5).
         drop_markers: bool,
     },
@@ -74,8 +77,17 @@ pub(crate) fn retain(
             qualifiers,
             raw: false,
         } => read(cells, rules, time_range, max_versions, qualifiers, now),
-        Purpose::Rewrite { drop_markers } => rewrite(cells, rules, drop_markers, now),
+        Purpose::Rewrite {
+            whole,
+            drop_markers,
+        } => rewrite(cells, rules, whole, drop_markers, now),
     }
+}
+
+/// Whether a cell has run out for good: its own TTL, or the family's where no minimum of versions lets it live on.
+pub(crate) fn expired(cell: &StoredCell, rules: &Rules, now: i64) -> bool {
+    own_ttl_over(cell, now)
+        || (rules.min_versions == 0 && cell.timestamp < rules.oldest_live(now))
 }
 
 /// Whether the cell's own TTL, if it has one, has run out. It only shortens life and ignores MIN_VERSIONS (10.2).
@@ -101,7 +113,7 @@ fn ttl_tag(mut tags: Bytes) -> Option<i64> {
 
 /// The delete markers that count, of the family or of one column.
 #[derive(Default)]
-struct Markers {
+pub(crate) struct Markers {
     /// (timestamp, sequence) of markers that hide everything up to their timestamp.
     up_to: Vec<(i64, u64)>,
     /// (timestamp, sequence) of markers that hide exactly their timestamp.
@@ -109,7 +121,7 @@ struct Markers {
 }
 
 impl Markers {
-    fn add(&mut self, cell: &StoredCell) {
+    pub(crate) fn add(&mut self, cell: &StoredCell) {
         let list = match cell.cell_type {
             CellType::DeleteFamily | CellType::DeleteColumn => &mut self.up_to,
             CellType::Delete | CellType::DeleteFamilyVersion => &mut self.exactly,
@@ -132,7 +144,7 @@ impl Markers {
         Self::hit(&self.exactly, by_sequence, put.sequence, |ts| ts == put.timestamp)
     }
 
-    fn hides(&self, put: &StoredCell, by_sequence: bool) -> bool {
+    pub(crate) fn hides(&self, put: &StoredCell, by_sequence: bool) -> bool {
         self.hides_up_to(put, by_sequence) || self.hides_exactly(put, by_sequence)
     }
 }
@@ -215,9 +227,7 @@ fn read(
 ) -> Vec<StoredCell> {
     let oldest_live = rules.oldest_live(now);
     // With MIN_VERSIONS an expired cell may live, and so may what hides it.
-    let gone = |cell: &StoredCell| {
-        own_ttl_over(cell, now) || (rules.min_versions == 0 && cell.timestamp < oldest_live)
-    };
+    let gone = |cell: &StoredCell| expired(cell, rules, now);
     let counts = |cell: &StoredCell| {
         !gone(cell) && (!rules.keeps_deleted() || time_range.contains(cell.timestamp))
     };
@@ -274,11 +284,20 @@ fn column_markers(column: &[StoredCell], counts: impl Fn(&StoredCell) -> bool) -
     markers
 }
 
-fn rewrite(cells: Vec<StoredCell>, rules: &Rules, drop_markers: bool, now: i64) -> Vec<StoredCell> {
+fn rewrite(
+    cells: Vec<StoredCell>,
+    rules: &Rules,
+    whole: bool,
+    drop_markers: bool,
+    now: i64,
+) -> Vec<StoredCell> {
+    let versions_max = if whole { rules.max_versions } else { u32::MAX };
+    // Which versions are the newest few is not known from a part.
+    if !whole && rules.min_versions > 0 {
+        return cells;
+    }
     let oldest_live = rules.oldest_live(now);
-    let gone = |cell: &StoredCell| {
-        own_ttl_over(cell, now) || (rules.min_versions == 0 && cell.timestamp < oldest_live)
-    };
+    let gone = |cell: &StoredCell| expired(cell, rules, now);
     let family = family_markers(&cells, |cell| !gone(cell));
     let by_sequence = rules.new_version_behavior;
     let mut keep = vec![false; cells.len()];
@@ -299,12 +318,12 @@ fn rewrite(cells: Vec<StoredCell>, rules: &Rules, drop_markers: bool, now: i64) 
                 // stay as long as its marker does: otherwise an older one would come up again.
                 if by_sequence && !up_to {
                     versions += 1;
-                    keep[at] = !drop_markers && versions <= rules.max_versions;
+                    keep[at] = !drop_markers && versions <= versions_max;
                 }
                 continue;
             }
             versions += 1;
-            if versions > rules.max_versions {
+            if versions > versions_max {
                 break;
             }
             keep[at] = cell.timestamp >= oldest_live || versions <= rules.min_versions;

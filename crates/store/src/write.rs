@@ -10,13 +10,14 @@ use std::sync::Mutex;
 
 use bytes::{Buf, Bytes};
 use cadastre_env::Env;
-use cadastre_types::{Cell, Error, LATEST_TIMESTAMP, Result};
-use slatedb::WriteBatch;
+use cadastre_types::{Cell, Error, LATEST_TIMESTAMP, Qualifiers, Query, Result};
+use slatedb::{DbSnapshot, WriteBatch};
 
 use crate::database::Prepared;
 use crate::error::from_slatedb;
 use crate::key;
 use crate::packed::{self, Packed, StoredCell};
+use crate::read::{Columns, FamilyCells, RowBudget};
 use crate::region::RegionShared;
 use crate::retain::{Purpose, Rules, retain};
 
@@ -29,6 +30,9 @@ const CELL_OVERFLOW: usize = 32 * 1024;
 /// A family's packed cells move to overflow cells beyond this, bytes and number.
 pub(crate) const PACKED_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const PACKED_CELLS_MAX: usize = 512;
+
+/// A fold of a row with overflow cells judges its columns when they are at most so many.
+const FOLD_COLUMNS_MAX: usize = 8;
 
 /// Keys whose chains are counted at one time, per region.
 const CHAINS_MAX: usize = 65_536;
@@ -137,18 +141,17 @@ impl Changes {
         self.changes.push(change);
     }
 
-    /// Writes a family's cells as overflow cells; its packed value becomes `rest` with the flag.
-    fn push_wide(&mut self, prefix: &[u8], family: u16, key: Bytes, cells: Vec<StoredCell>) {
+    /// Writes cells of a family as overflow cells; the packed value must get or have the flag.
+    fn push_overflow(&mut self, prefix: &[u8], family: u16, cells: Vec<StoredCell>) {
         for cell in cells {
-            let key = key::overflow(
-                prefix,
-                family,
-                &cell.qualifier,
-                cell.timestamp,
-                cell.cell_type,
-            );
+            let key = overflow_key(prefix, family, &cell);
             self.push(Change::Overflow { key, cell });
         }
+    }
+
+    /// The same, for a family whose further cells are to be written so too.
+    fn push_wide(&mut self, prefix: &[u8], family: u16, key: Bytes, cells: Vec<StoredCell>) {
+        self.push_overflow(prefix, family, cells);
         self.wide.push(key);
     }
 
@@ -164,6 +167,26 @@ impl Changes {
         self.push(Change::Packed { key, packed });
     }
 
+    /// Writes what was packed as overflow cells, and the packed value as empty.
+    pub(crate) fn push_emptied(
+        &mut self,
+        prefix: &[u8],
+        family: u16,
+        key: Bytes,
+        cells: Vec<StoredCell>,
+    ) {
+        let packed = Packed {
+            overflow: true,
+            cells: Vec::new(),
+        };
+        self.push(Change::Packed {
+            key: key.clone(),
+            packed,
+        });
+        self.push_wide(prefix, family, key, cells);
+    }
+
+    /// Removes a key.
     pub(crate) fn delete(&mut self, key: Bytes) {
         self.push(Change::Delete { key });
     }
@@ -344,19 +367,14 @@ async fn change_family<E: Env>(
         changes.push_wide(prefix, family, key, all);
         return Ok(());
     }
-    changes.push(Change::Operand {
-        key: key.clone(),
-        packed,
-    });
-    if !large.is_empty() {
-        changes.push_wide(prefix, family, key.clone(), large);
-        // One large cell does not make the row wide.
-        changes.wide.retain(|wide| *wide != key);
-    }
+    changes.push(Change::Operand { key, packed });
+    // One large cell does not make the row wide.
+    changes.push_overflow(prefix, family, large);
     Ok(())
 }
 
-/// Reads the packed value, adds the cells, trims, and puts the whole: packed, or as overflow cells when it has grown wide.
+/// Reads what is stored of the family, adds the cells, trims, and puts the whole: packed, or as overflow cells when it has
+/// grown wide.
 async fn fold<E: Env>(
     region: &RegionShared<E>,
     changes: &mut Changes,
@@ -366,53 +384,107 @@ async fn fold<E: Env>(
     cells: Vec<StoredCell>,
 ) -> Result<()> {
     let key = key::packed(prefix, family);
-    let value = region
-        .database
-        .db
-        .get(&key)
-        .await
-        .map_err(|e| from_slatedb(&e))?;
-    let old = match value {
-        Some(value) => Packed::decode(value)?,
-        None => Packed::default(),
+    let snapshot = region.database.snapshot()?;
+    let value = snapshot.get(&key).await.map_err(|e| from_slatedb(&e))?;
+    let mut old = match value {
+        Some(value) => FamilyCells::of_packed(value)?,
+        None => FamilyCells::default(),
     };
-    let mut all = packed::merge(old.cells, cells);
-    if !old.overflow {
-        // All of the row's family is here, so it can be judged; trimmed before it is counted (C4). Markers stay: a put with an
-        // old timestamp that comes later must stay hidden until a major compaction (10.1).
+    let flagged = old.flagged;
+    let whole = !flagged || load_columns(&snapshot, prefix, family, &cells, &mut old).await?;
+    let stored: BTreeSet<Bytes> = old
+        .overflow
+        .iter()
+        .map(|cell| overflow_key(prefix, family, cell))
+        .collect();
+    let mut all = packed::merge(packed::merge(old.packed, old.overflow), cells);
+    if whole {
+        // Trimmed before it is counted (C4). Markers stay: a put with an old timestamp that comes later must stay hidden until
+        // a major compaction (10.1).
         let purpose = Purpose::Rewrite {
+            whole: true,
             drop_markers: false,
         };
         all = retain(all, rules, purpose, region.database.clock.wall_ms());
     }
-    let (large, small): (Vec<_>, Vec<_>) = all
+    // What is an overflow cell already stays one; what it no longer is goes.
+    let kept: BTreeSet<Bytes> = all
+        .iter()
+        .filter(|cell| cell.sequence != NEW)
+        .map(|cell| overflow_key(prefix, family, cell))
+        .filter(|key| stored.contains(key))
+        .collect();
+    for key in stored.difference(&kept) {
+        changes.delete(key.clone());
+    }
+    all.retain(|cell| {
+        cell.sequence == NEW || !kept.contains(&overflow_key(prefix, family, cell))
+    });
+    place(changes, prefix, family, key, flagged, all);
+    Ok(())
+}
+
+fn overflow_key(prefix: &[u8], family: u16, cell: &StoredCell) -> Bytes {
+    key::overflow(
+        prefix,
+        family,
+        &cell.qualifier,
+        cell.timestamp,
+        cell.cell_type,
+    )
+}
+
+/// Reads the overflow cells of the columns at hand; false if these are too many to judge them here.
+async fn load_columns(
+    snapshot: &DbSnapshot,
+    prefix: &[u8],
+    family: u16,
+    cells: &[StoredCell],
+    old: &mut FamilyCells,
+) -> Result<bool> {
+    let these: BTreeSet<Bytes> = old
+        .packed
+        .iter()
+        .chain(cells)
+        .map(|cell| cell.qualifier.clone())
+        .collect();
+    if these.len() > FOLD_COLUMNS_MAX {
+        return Ok(false);
+    }
+    let qualifiers = Qualifiers::These(these);
+    let columns = Columns {
+        family,
+        qualifiers: &qualifiers,
+        stop: None,
+    };
+    let mut budget = RowBudget::default();
+    columns
+        .load(snapshot, prefix, &Query::default(), &mut budget, old)
+        .await?;
+    Ok(true)
+}
+
+/// Puts a family's cells that are not overflow cells already: packed, or as overflow cells when they are too many or too large.
+fn place(
+    changes: &mut Changes,
+    prefix: &[u8],
+    family: u16,
+    key: Bytes,
+    flagged: bool,
+    cells: Vec<StoredCell>,
+) {
+    let (large, small): (Vec<_>, Vec<_>) = cells
         .into_iter()
         .partition(|cell| cell.value.len() > CELL_OVERFLOW);
     let size: usize = small.iter().map(StoredCell::size).sum();
-    let wide = size > PACKED_BYTES_MAX || small.len() > PACKED_CELLS_MAX;
-    if wide {
-        let packed = Packed {
-            overflow: true,
-            cells: Vec::new(),
-        };
-        changes.push(Change::Packed {
-            key: key.clone(),
-            packed,
-        });
-        changes.push_wide(prefix, family, key, packed::merge(small, large));
-        return Ok(());
+    if size > PACKED_BYTES_MAX || small.len() > PACKED_CELLS_MAX {
+        changes.push_emptied(prefix, family, key, packed::merge(small, large));
+        return;
     }
     let packed = Packed {
-        overflow: old.overflow || !large.is_empty(),
+        overflow: flagged || !large.is_empty(),
         cells: small,
     };
-    changes.push(Change::Packed {
-        key: key.clone(),
-        packed,
-    });
-    if !large.is_empty() {
-        changes.push_wide(prefix, family, key.clone(), large);
-        changes.wide.retain(|wide| *wide != key);
-    }
-    Ok(())
+    changes.push(Change::Packed { key, packed });
+    changes.push_overflow(prefix, family, large);
 }

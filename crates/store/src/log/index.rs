@@ -234,14 +234,6 @@ impl<F> Index<F> {
         (free, pinned_by)
     }
 
-    /// Databases with unflushed rows in a segment, for flushing them all at once.
-    pub(crate) fn databases_of_oldest(&self) -> Vec<Arc<str>> {
-        let oldest = self.segments.values().find(|segment| segment.sealed);
-        oldest.map_or_else(Vec::new, |segment| {
-            segment.databases.keys().map(Arc::clone).collect()
-        })
-    }
-
     /// Forgets a segment whose file is gone.
     pub(crate) fn remove(&mut self, number: u64) {
         self.segments.remove(&number);
@@ -257,12 +249,6 @@ impl<F> Index<F> {
     /// Number of segments.
     pub(crate) fn len(&self) -> usize {
         self.segments.len()
-    }
-
-    /// Numbers of all segments.
-    #[cfg(test)]
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        self.segments.keys().copied().collect()
     }
 }
 

@@ -252,12 +252,6 @@ impl<E: Env> Log<E> {
         self.shared.index.lock().expect("not poisoned").len()
     }
 
-    /// Databases with something in the oldest full segment.
-    pub(crate) fn databases_of_oldest(&self) -> Vec<Arc<str>> {
-        let index = self.shared.index.lock().expect("not poisoned");
-        index.databases_of_oldest()
-    }
-
     /// Writes what waits and stops the lanes.
     pub(crate) async fn close(&self) -> Result<()> {
         for lane in &self.lanes {
