@@ -28,7 +28,7 @@ use crate::retry::{self, Retries};
 const POLL_FIRST: Duration = Duration::from_millis(5);
 
 /// Longest pause while a procedure runs.
-const POLL_LONGEST: Duration = Duration::from_secs(1);
+const POLL_LONGEST: Duration = Duration::from_millis(500);
 
 /// A request to the server of one region.
 pub trait RegionRequest: Sync {
@@ -411,7 +411,7 @@ impl<E: Env> Client<E> {
                 ));
             }
             clock.sleep(pause).await;
-            pause = (pause * 2).min(POLL_LONGEST);
+            pause = (pause * 3 / 2).min(POLL_LONGEST);
         }
     }
 
