@@ -64,6 +64,15 @@ impl Loads {
             .or_default() += 1;
     }
 
+    fn remove(&mut self, table: &TableName, server: &ServerName) {
+        if let Some(total) = self.total.get_mut(server) {
+            *total = total.saturating_sub(1);
+        }
+        if let Some(count) = self.by_table.get_mut(&(table.clone(), server.clone())) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
     fn weight(&self, table: &TableName, server: &ServerName) -> (usize, usize) {
         let of_table = self.by_table.get(&(table.clone(), server.clone()));
         let total = self.total.get(server);
@@ -155,6 +164,41 @@ pub fn strays(
         }
     }
     strays
+}
+
+/// Moves that even out the number of regions of the live servers: from the fullest to the emptiest until no server has two
+/// more than another one. Of a full server's regions those go whose table is most frequent there.
+pub fn balance(catalog: &Catalog, live: &BTreeSet<ServerName>) -> Vec<(RegionInfo, ServerName)> {
+    let mut loads = Loads::of(catalog, live);
+    let mut on_server: BTreeMap<&ServerName, Vec<&RegionInfo>> = BTreeMap::new();
+    for region in catalog.regions() {
+        if let Some(server) = region.open_on()
+            && live.contains(server)
+        {
+            on_server.entry(server).or_default().push(&region.info);
+        }
+    }
+    let mut moves = Vec::new();
+    loop {
+        let by_load = |server: &&ServerName| loads.total.get(*server).copied().unwrap_or(0);
+        let Some(fullest) = live.iter().max_by_key(by_load) else {
+            break;
+        };
+        let Some(emptiest) = live.iter().min_by_key(by_load) else {
+            break;
+        };
+        if by_load(&fullest) < by_load(&emptiest) + 2 {
+            break;
+        }
+        let here = on_server.entry(fullest).or_default();
+        let best = (0..here.len()).max_by_key(|index| loads.weight(&here[*index].table, fullest));
+        let Some(index) = best else { break };
+        let region = here.swap_remove(index);
+        loads.remove(&region.table, fullest);
+        loads.add(&region.table, emptiest);
+        moves.push((region.clone(), emptiest.clone()));
+    }
+    moves
 }
 
 #[cfg(test)]
@@ -273,5 +317,30 @@ mod tests {
             names(&forgetful),
             ["alive", "alive", "alive", "dead", "dead", "dead"]
         );
+    }
+
+    #[test]
+    fn balancing_evens_out_and_then_rests() {
+        let mut catalog = Catalog::new();
+        open_everywhere(&mut catalog, "a", &server(1, 1), TableState::Enabled);
+        open_everywhere(&mut catalog, "b", &server(1, 1), TableState::Enabled);
+        let servers = live(&[server(1, 1), server(2, 1), server(3, 1)]);
+        let moves = balance(&catalog, &servers);
+        assert_eq!(moves.len(), 4, "six regions on three servers");
+        for (region, to) in moves {
+            let placement = Placement {
+                server: to,
+                open_sequence_number: 2,
+                epoch: 2,
+            };
+            catalog.apply_meta(&MetaChange::Opened(region, placement));
+        }
+        for s in &servers {
+            let count = catalog.regions().filter(|r| r.open_on() == Some(s)).count();
+            assert_eq!(count, 2, "{s}");
+        }
+        assert!(balance(&catalog, &servers).is_empty());
+        assert!(balance(&catalog, &live(&[server(1, 1)])).is_empty());
+        assert!(balance(&Catalog::new(), &BTreeSet::new()).is_empty());
     }
 }

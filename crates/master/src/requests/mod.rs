@@ -88,7 +88,8 @@ async fn question<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "ListNamespaces" => Ok(namespaces::names(active)),
         "GetProcedures" => Ok(procedures::procedures(active)),
         // Lists that are empty because what they list does not exist here: an empty message.
-        "GetLocks" | "ListReplicationPeers" | "GetCompletedSnapshots" => Ok(Reply::default()),
+        "GetLocks" => Ok(procedures::locks(active)),
+        "ListReplicationPeers" | "GetCompletedSnapshots" => Ok(Reply::default()),
         "ListDecommissionedRegionServers" => Ok(reply(
             &pb::ListDecommissionedRegionServersResponse::default(),
         )),
@@ -117,6 +118,7 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "getProcedureResult" => procedures::result(active, call).await,
         "AbortProcedure" => procedures::abort(call),
         "MoveRegion" => regions::move_region(active, call).await,
+        "Balance" => regions::balance(active, call).await,
         "AssignRegion" => regions::assign_region(active, call).await,
         "getLastMajorCompactionTimestamp" => regions::major_compaction(active, call).await,
         "getLastMajorCompactionTimestampForRegion" => {

@@ -1,4 +1,4 @@
-//! `getProcedureResult`, `GetProcedures`, `AbortProcedure`.
+//! `getProcedureResult`, `GetProcedures`, `GetLocks`, `AbortProcedure`.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use cadastre_wire::pb;
 use super::{param, reply};
 use crate::active::{Active, Answer};
 use crate::journal;
+use crate::procedure::Lock;
 use crate::world::World;
 
 /// How long a question for a result waits for it. Clients ask again after pauses that grow; an answer at the very end of the
@@ -50,6 +51,33 @@ pub(super) fn procedures<W: World>(active: &Active<W>) -> Reply {
     reply(&pb::GetProceduresResponse {
         procedure: finished.chain(running).collect(),
     })
+}
+
+/// The locks that procedures hold.
+pub(super) fn locks<W: World>(active: &Active<W>) -> Reply {
+    let state = active.state();
+    let lock = state
+        .running
+        .values()
+        .map(|running| {
+            let (kind, name) = match running.operation.lock() {
+                Lock::Table(table) => (pb::LockedResourceType::Table, table.to_string()),
+                Lock::Namespace(name) => (pb::LockedResourceType::Namespace, name),
+            };
+            let class = running.operation.class_name();
+            pb::LockedResource {
+                resource_type: kind as i32,
+                resource_name: Some(name),
+                lock_type: pb::LockType::Exclusive as i32,
+                exclusive_lock_owner_procedure: Some(journal::running_message(
+                    &running.ticket,
+                    class,
+                )),
+                ..Default::default()
+            }
+        })
+        .collect();
+    reply(&pb::GetLocksResponse { lock })
 }
 
 /// No procedure is stopped half way: what has begun is done, or takes itself back. HBase answers so for most of its own.

@@ -1,13 +1,21 @@
-//! Single regions: moving them, when they were compacted; and the list of dead servers.
+//! Regions: moving them, balancing, when they were compacted; and the list of dead servers.
+
+use std::time::Duration;
 
 use cadastre_rpc::{Call, Reply};
-use cadastre_types::{Code, EncodedName, Error, RegionInfo, Result, TableName, TableState};
+use cadastre_types::{
+    Code, EncodedName, Error, RegionInfo, Result, ServerName, TableName, TableState,
+};
 use cadastre_wire::{convert, pb};
 
-use super::{param, reply};
-use crate::active::Active;
-use crate::procedure::{Lock, Nonce, Operation};
+use super::{param, reply, switches};
+use crate::active::{Active, Answer};
+use crate::assignment;
+use crate::procedure::{Lock, Nonce, Operation, ProcedureId};
 use crate::world::World;
+
+/// How long one look at a moving region waits; then it looks again.
+const MOVE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The region that a client named, and its table's name.
 fn named<W: World>(active: &Active<W>, region: &pb::RegionSpecifier) -> Result<RegionInfo> {
@@ -30,9 +38,21 @@ pub(super) async fn move_region<W: World>(active: &Active<W>, call: &Call) -> Re
     let live = active.world().servers().borrow().clone();
     // As HBase: a server that is not there means any.
     let to = to.filter(|server| live.contains(server));
+    let id = begin_move(active, call, region, to).await?;
+    wait(active, id).await?;
+    Ok(reply(&pb::MoveRegionResponse {}))
+}
+
+async fn begin_move<W: World>(
+    active: &Active<W>,
+    call: &Call,
+    region: RegionInfo,
+    to: Option<ServerName>,
+) -> Result<ProcedureId> {
+    let live = active.world().servers().borrow().clone();
     let lock = Lock::Table(region.table.clone());
     let encoded = region.encoded_name();
-    let id = active
+    active
         .submit(
             lock,
             Nonce::default(),
@@ -43,20 +63,47 @@ pub(super) async fn move_region<W: World>(active: &Active<W>, call: &Call) -> Re
                     .region(&encoded)
                     .ok_or_else(|| Error::new(Code::UnknownRegion, encoded.to_string()))?;
                 let here = entry.open_on().cloned();
-                let to = to.or_else(|| {
+                let other = || {
                     live.iter()
                         .find(|server| Some(*server) != here.as_ref())
                         .cloned()
-                });
+                };
                 Ok(Operation::MoveRegion {
                     region: entry.info.clone(),
-                    to,
+                    to: to.or_else(other),
                 })
             },
         )
-        .await?;
-    wait(active, id).await?;
-    Ok(reply(&pb::MoveRegionResponse {}))
+        .await
+}
+
+/// Evens out the servers' numbers of regions, if the switch allows it, and answers when that is done.
+pub(super) async fn balance<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    let request: pb::BalanceRequest = param(call)?;
+    let live = active.world().servers().borrow().clone();
+    let in_transition = !active.state().in_transition.is_empty();
+    if !switches::get(active, switches::BALANCER) || in_transition && !request.ignore_rit() {
+        return Ok(reply(&pb::BalanceResponse {
+            balancer_ran: false,
+            moves_calculated: Some(0),
+            moves_executed: Some(0),
+        }));
+    }
+    let moves = active.with_catalog(|catalog| assignment::balance(catalog, &live));
+    let calculated = moves.len() as u32;
+    let mut executed = 0;
+    if !request.dry_run() {
+        for (region, to) in moves {
+            let id = begin_move(active, call, region, Some(to)).await?;
+            wait(active, id).await?;
+            executed += 1;
+        }
+    }
+    Ok(reply(&pb::BalanceResponse {
+        balancer_ran: true,
+        moves_calculated: Some(calculated),
+        moves_executed: Some(executed),
+    }))
 }
 
 /// A region of an enabled table is assigned by itself; asked for it, the master looks at once.
@@ -71,10 +118,9 @@ pub(super) async fn assign_region<W: World>(active: &Active<W>, call: &Call) -> 
     Ok(reply(&pb::AssignRegionResponse {}))
 }
 
-async fn wait<W: World>(active: &Active<W>, id: crate::procedure::ProcedureId) -> Result<()> {
-    use crate::active::Answer;
+async fn wait<W: World>(active: &Active<W>, id: ProcedureId) -> Result<()> {
     loop {
-        match active.result(id, std::time::Duration::from_secs(60)).await {
+        match active.result(id, MOVE_PATIENCE).await {
             Answer::Running(_) => {}
             Answer::NotFound => return Ok(()),
             Answer::Finished(finished) => {

@@ -1,6 +1,6 @@
 //! Switches that HBase's operators turn, kept durably and answered truthfully; and the chores that they are for.
 //!
-//! A switch is remembered though what it switches may not exist yet (there is no balancer, for instance): it says whether that
+//! A switch is remembered though what it switches may not exist yet (there is no normalizer, for instance): it says whether that
 //! may run, and a client that turned it off finds it off. Asking for a run of what does not exist is refused.
 
 use cadastre_rpc::{Call, Reply};
@@ -13,9 +13,9 @@ use crate::world::World;
 
 /// A switch: its name in the store and its value until somebody turns it, which is HBase's.
 #[derive(Clone, Copy)]
-struct Switch(&'static str, bool);
+pub(super) struct Switch(&'static str, bool);
 
-const BALANCER: Switch = Switch("balancer", true);
+pub(super) const BALANCER: Switch = Switch("balancer", true);
 const NORMALIZER: Switch = Switch("normalizer", true);
 const CATALOG_JANITOR: Switch = Switch("catalog-janitor", true);
 const SPLIT: Switch = Switch("split", true);
@@ -27,7 +27,7 @@ async fn set<W: World>(active: &Active<W>, switch: Switch, on: bool) -> bool {
     active.set_switch(switch.0, switch.1, on).await
 }
 
-fn get<W: World>(active: &Active<W>, switch: Switch) -> bool {
+pub(super) fn get<W: World>(active: &Active<W>, switch: Switch) -> bool {
     active.switch(switch.0, switch.1)
 }
 
@@ -69,6 +69,10 @@ pub(super) async fn call<W: World>(active: &Active<W>, call: &Call) -> Result<Re
         }
         "IsCatalogJanitorEnabled" => Ok(reply(&pb::IsCatalogJanitorEnabledResponse {
             value: get(active, CATALOG_JANITOR),
+        })),
+        // What it would clean are the parents of splits and merges: there are none.
+        "RunCatalogScan" => Ok(reply(&pb::RunCatalogScanResponse {
+            scan_result: Some(0),
         })),
         "SetSplitOrMergeEnabled" => set_split_or_merge(active, call).await,
         "IsSplitOrMergeEnabled" => {
