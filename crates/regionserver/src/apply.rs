@@ -12,7 +12,7 @@ use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_store::RowLocks;
 use cadastre_types::{
-    Cell, CellType, Columns, Condition, Durability, Error, LATEST_TIMESTAMP, Mutation,
+    Cell, CellType, Code, Columns, Condition, Durability, Error, LATEST_TIMESTAMP, Mutation,
     MutationKind, Qualifiers, Query, Result, TableDescriptor, limits,
 };
 
@@ -50,7 +50,10 @@ pub(crate) struct Terms {
 pub(crate) fn prepare<E: Env>(hosted: &Hosted<E>, mut mutation: Mutation) -> Result<Mutation> {
     let descriptor = hosted.region.descriptor();
     check_row_length(&mutation.row)?;
-    hosted.check_row(&mutation.row, operation_name(mutation.kind))?;
+    // Seen on HBase 2.6.4: a mutation outside the region is refused as insane, a get as sent to the wrong region.
+    hosted
+        .check_row(&mutation.row, operation_name(mutation.kind))
+        .map_err(|error| Error::new(Code::FailedSanityCheck, error.message().to_owned()))?;
     if descriptor.read_only() {
         return Err(Error::invalid("region is read only"));
     }
@@ -528,8 +531,11 @@ async fn find_newest<E: Env>(locks: &RowLocks<E>, row: &Bytes, cells: &mut [Cell
     Ok(())
 }
 
-/// Timestamp of a cell that replaces another: never below it, so that it is not shadowed.
-fn replacing(old: Option<&Cell>, now: i64) -> i64 {
+/// Timestamp of a cell that replaces another: never below it, so that it is not shadowed; but the client's own, if it gave one.
+fn replacing(old: Option<&Cell>, delta: &Cell, now: i64) -> i64 {
+    if delta.timestamp != LATEST_TIMESTAMP {
+        return delta.timestamp;
+    }
     old.map_or(now, |old| now.max(old.timestamp.saturating_add(1)))
 }
 
@@ -572,20 +578,35 @@ fn append(old: Option<&Cell>, delta: &Cell, now: i64) -> Cell {
     }
 }
 
-/// The delta's cell at its new timestamp; the old cell's tags are kept, the delta's come behind.
+/// The delta's cell at its new timestamp. The old cell's tags are carried on, but for a TTL when the delta brings its own.
 fn replacement(old: Option<&Cell>, delta: &Cell, now: i64) -> Cell {
-    let tags = match old {
-        Some(old) if !old.tags.is_empty() && delta.tags.is_empty() => old.tags.clone(),
-        Some(old) if !old.tags.is_empty() => [&old.tags[..], &delta.tags[..]].concat().into(),
-        _ => delta.tags.clone(),
-    };
+    let mut tags = Vec::new();
+    if let Some(old) = old {
+        let replaced = tag_list(&delta.tags).any(|(tag_type, _)| tag_type == TTL_TAG);
+        for (tag_type, tag) in tag_list(&old.tags) {
+            if !(replaced && tag_type == TTL_TAG) {
+                tags.extend_from_slice(tag);
+            }
+        }
+    }
+    tags.extend_from_slice(&delta.tags);
     Cell {
-        timestamp: replacing(old, now),
+        timestamp: replacing(old, delta, now),
         cell_type: CellType::Put,
-        tags,
+        tags: tags.into(),
         sequence_id: 0,
         ..delta.clone()
     }
+}
+
+/// Type and whole bytes of each tag (hbase-protocol.md 3.5). Ends at what is no tag: tags are checked where they come in.
+fn tag_list(mut tags: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let (length, _) = tags.split_first_chunk::<2>()?;
+        let (tag, rest) = tags.split_at_checked(2 + usize::from(u16::from_be_bytes(*length)))?;
+        tags = rest;
+        Some((*tag.get(2)?, tag))
+    })
 }
 
 #[cfg(test)]
@@ -641,6 +662,25 @@ mod tests {
             (&new.value[..], new.timestamp, &new.tags),
             (&b"abc"[..], 10, &old.tags)
         );
+    }
+
+    #[test]
+    fn a_new_ttl_takes_the_place_of_the_old_one() {
+        let mut old = cell(b"ab", 5);
+        old.tags = with_ttl_tag(&Bytes::from_static(&[0, 2, 9, 1]), 1000);
+        let mut delta = cell(b"c", LATEST_TIMESTAMP);
+        delta.tags = with_ttl_tag(&Bytes::new(), 7);
+        let new = append(Some(&old), &delta, 10);
+        assert_eq!(
+            new.tags,
+            with_ttl_tag(&Bytes::from_static(&[0, 2, 9, 1]), 7)
+        );
+    }
+
+    #[test]
+    fn a_timestamp_of_the_clients_own_is_taken() {
+        let new = append(Some(&cell(b"a", 5000)), &cell(b"b", 999), 10_000);
+        assert_eq!(new.timestamp, 999);
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl RowFilter {
         }))
     }
 
+    /// Whether it must see whole rows.
+    pub(crate) fn needs_whole_row(&self) -> bool {
+        self.filter.needs_whole_row()
+    }
+
     /// What passes of a row.
     pub(crate) fn apply(&mut self, row: Vec<Cell>) -> Filtered {
         filter::apply(&mut *self.filter, row, self.max_versions)

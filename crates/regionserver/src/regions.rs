@@ -3,7 +3,7 @@
 //! Reads of the table are frequent and short, writes rare (open, close). No lock is held over an await.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
 use cadastre_env::Env;
@@ -26,9 +26,31 @@ pub(crate) struct Hosted<E: Env> {
     pub(crate) filtered: AtomicU64,
     /// Rows written.
     pub(crate) writes: AtomicU64,
+    /// Minor and major compactions asked for and not finished.
+    pub(crate) compactions: [AtomicU32; 2],
 }
 
 impl<E: Env> Hosted<E> {
+    pub(crate) fn new(region: Region<E>, core: usize) -> Self {
+        Self {
+            region,
+            core,
+            reads: AtomicU64::new(0),
+            filtered: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            compactions: [AtomicU32::new(0), AtomicU32::new(0)],
+        }
+    }
+
+    /// Whether minor and major compactions are under way.
+    pub(crate) fn compacting(&self) -> (bool, bool) {
+        let [minor, major] = &self.compactions;
+        (
+            minor.load(Ordering::SeqCst) > 0,
+            major.load(Ordering::SeqCst) > 0,
+        )
+    }
+
     /// That a row lies inside this region.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! `AdminService.CompactRegion`: answers at once, as HBase does; the compaction goes on in the background.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Reply};
@@ -18,12 +19,16 @@ pub(crate) fn compact_region<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Re
         hosted.region.descriptor().family(family)?;
     }
     let major = request.major.unwrap_or(false);
-    let region = hosted.region.clone();
-    server.env.spawn_on(hosted.core, "compact", move || {
+    let core = hosted.core;
+    // Counted before the answer, so that who asks for the state afterwards sees it.
+    let kind = usize::from(major);
+    hosted.compactions[kind].fetch_add(1, Ordering::SeqCst);
+    server.env.spawn_on(core, "compact", move || {
         Box::pin(async move {
-            if let Err(error) = region.compact(major).await {
-                tracing::warn!(region = %region.info().encoded_name(), %error, "a compaction failed");
+            if let Err(error) = hosted.region.compact(major).await {
+                tracing::warn!(region = %hosted.region.info().encoded_name(), %error, "a compaction failed");
             }
+            hosted.compactions[kind].fetch_sub(1, Ordering::SeqCst);
         })
     });
     Ok(reply(&pb::CompactRegionResponse::default()))

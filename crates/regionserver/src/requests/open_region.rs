@@ -1,7 +1,6 @@
 //! `AdminService.OpenRegion`: only the master asks for it, with the schema and the expected epoch (C20).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Reply};
@@ -90,13 +89,7 @@ async fn open_one<E: Env>(
                 region.epoch(),
                 region.open_sequence_number(),
             );
-            let hosted = Hosted {
-                region,
-                core,
-                reads: AtomicU64::new(0),
-                filtered: AtomicU64::new(0),
-                writes: AtomicU64::new(0),
-            };
+            let hosted = Hosted::new(region, core);
             server.regions.settle(&name, Some(hosted));
             Ok(opened)
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Reply};
 use cadastre_types::Result;
+use cadastre_wire::pb::get_region_info_response::CompactionState;
 use cadastre_wire::{convert, pb};
 
 use crate::server::Server;
@@ -17,8 +18,7 @@ pub(crate) async fn region_info<E: Env>(server: &Arc<Server<E>>, call: &Call) ->
     let asked = request.compaction_state.unwrap_or(false);
     Ok(reply(&pb::GetRegionInfoResponse {
         region_info: convert::region_info_pb(hosted.region.info()),
-        compaction_state: asked
-            .then_some(pb::get_region_info_response::CompactionState::None as i32),
+        compaction_state: asked.then(|| state(hosted.compacting()) as i32),
         // Splits and merges do not exist yet.
         splittable: Some(false),
         mergeable: Some(false),
@@ -34,4 +34,13 @@ pub(crate) fn online_regions<E: Env>(server: &Arc<Server<E>>) -> Reply {
     reply(&pb::GetOnlineRegionResponse {
         region_info: infos.collect(),
     })
+}
+
+fn state((minor, major): (bool, bool)) -> CompactionState {
+    match (minor, major) {
+        (false, false) => CompactionState::None,
+        (true, false) => CompactionState::Minor,
+        (false, true) => CompactionState::Major,
+        (true, true) => CompactionState::MajorAndMinor,
+    }
 }

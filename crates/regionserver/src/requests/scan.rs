@@ -66,6 +66,11 @@ async fn open<E: Env>(
     let mut query = scan.query.clone();
     let filter =
         RowFilter::take_over(&server.env, scan.filter.as_ref(), &mut query, scan.reversed)?;
+    if scan.batch > 0 && filter.as_ref().is_some_and(RowFilter::needs_whole_row) {
+        return Err(Error::invalid(
+            "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
+        ));
+    }
     let region = hosted.region.clone();
     let core = hosted.core;
     let range = row_range(&scan);
