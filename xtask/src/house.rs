@@ -15,16 +15,56 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("coordination", &["types", "env", "wire"]),
     ("store", &["types", "env"]),
     ("client", &["types", "env", "wire", "rpc", "coordination"]),
-    ("regionserver", &["types", "env", "wire", "rpc", "coordination", "client", "store"]),
-    ("master", &["types", "env", "wire", "rpc", "coordination", "client", "store"]),
+    (
+        "regionserver",
+        &[
+            "types",
+            "env",
+            "wire",
+            "rpc",
+            "coordination",
+            "client",
+            "store",
+        ],
+    ),
+    (
+        "master",
+        &[
+            "types",
+            "env",
+            "wire",
+            "rpc",
+            "coordination",
+            "client",
+            "store",
+        ],
+    ),
     (
         "cli",
-        &["types", "env", "wire", "rpc", "coordination", "client", "store", "regionserver", "master"],
+        &[
+            "types",
+            "env",
+            "wire",
+            "rpc",
+            "coordination",
+            "client",
+            "store",
+            "regionserver",
+            "master",
+        ],
     ),
     (
         "sim",
         &[
-            "types", "env", "wire", "rpc", "coordination", "client", "store", "regionserver", "master",
+            "types",
+            "env",
+            "wire",
+            "rpc",
+            "coordination",
+            "client",
+            "store",
+            "regionserver",
+            "master",
             "cli",
         ],
     ),
@@ -45,8 +85,21 @@ const NO_RUNTIME: &[&str] = &["types", "wire"];
 
 /// Licences that may be linked into an Apache-2.0 binary.
 const LICENCES: &[&str] = &[
-    "Apache-2.0", "MIT", "MIT-0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "Unlicense",
-    "0BSD", "CC0-1.0", "BSL-1.0", "Apache-2.0 WITH LLVM-exception", "CDLA-Permissive-2.0", "MPL-2.0",
+    "Apache-2.0",
+    "MIT",
+    "MIT-0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "Unlicense",
+    "0BSD",
+    "CC0-1.0",
+    "BSL-1.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "CDLA-Permissive-2.0",
+    "MPL-2.0",
 ];
 
 /// Longest file without its tests, lines.
@@ -61,7 +114,11 @@ pub(crate) fn check() -> Result<(), String> {
     if faults.is_empty() {
         return Ok(());
     }
-    Err(format!("{} faults:\n  {}", faults.len(), faults.join("\n  ")))
+    Err(format!(
+        "{} faults:\n  {}",
+        faults.len(),
+        faults.join("\n  ")
+    ))
 }
 
 fn metadata() -> Result<Value, String> {
@@ -86,9 +143,13 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 fn directions(metadata: &Value, faults: &mut Vec<String>) {
     let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
     for package in list(metadata, "packages") {
-        let Some(name) = text(package, "name").strip_prefix("cadastre-") else { continue };
+        let Some(name) = text(package, "name").strip_prefix("cadastre-") else {
+            continue;
+        };
         let Some(may_use) = allowed.get(name) else {
-            faults.push(format!("crate {name} is missing in xtask's table of directions"));
+            faults.push(format!(
+                "crate {name} is missing in xtask's table of directions"
+            ));
             continue;
         };
         for dependency in list(package, "dependencies") {
@@ -103,7 +164,10 @@ fn directions(metadata: &Value, faults: &mut Vec<String>) {
                 && let Some((_, only)) = ONLY_IN.iter().find(|(outside, _)| *outside == used)
                 && !only.contains(&name)
             {
-                faults.push(format!("only {} may name {used}, not {name}", only.join(", ")));
+                faults.push(format!(
+                    "only {} may name {used}, not {name}",
+                    only.join(", ")
+                ));
             }
             if !is_dev && used == "tokio" && NO_RUNTIME.contains(&name) {
                 faults.push(format!("{name} must have no async runtime"));
@@ -116,14 +180,20 @@ fn directions(metadata: &Value, faults: &mut Vec<String>) {
 fn licence_passes(expression: &str) -> bool {
     let allowed: BTreeSet<&str> = LICENCES.iter().copied().collect();
     let plain = expression.replace(['(', ')'], "").replace('/', " OR ");
-    plain.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence.trim())))
+    plain.split(" AND ").all(|part| {
+        part.split(" OR ")
+            .any(|licence| allowed.contains(licence.trim()))
+    })
 }
 
 fn licences(metadata: &Value, faults: &mut Vec<String>) {
     for package in list(metadata, "packages") {
         let licence = text(package, "license");
         if !licence_passes(licence) {
-            faults.push(format!("{} has the licence '{licence}'", text(package, "name")));
+            faults.push(format!(
+                "{} has the licence '{licence}'",
+                text(package, "name")
+            ));
         }
     }
 }
@@ -151,13 +221,22 @@ fn files(faults: &mut Vec<String>) -> Result<(), String> {
         let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
         let is_test = path.components().any(|part| part.as_os_str() == "tests")
             || path.file_stem().is_some_and(|stem| stem == "tests");
-        let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let code = source
+            .split("#[cfg(test)]\nmod ")
+            .next()
+            .unwrap_or_default();
         let lines = code.lines().count();
         if !is_test && lines > FILE_MAX {
-            faults.push(format!("{}: {lines} lines, more than {FILE_MAX}", path.display()));
+            faults.push(format!(
+                "{}: {lines} lines, more than {FILE_MAX}",
+                path.display()
+            ));
         }
         if !source.starts_with("//!") {
-            faults.push(format!("{}: begins without //! what it is for", path.display()));
+            faults.push(format!(
+                "{}: begins without //! what it is for",
+                path.display()
+            ));
         }
     }
     Ok(())
@@ -169,7 +248,12 @@ mod tests {
 
     #[test]
     fn licence_expressions() {
-        for good in ["MIT", "MIT OR Apache-2.0", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0"] {
+        for good in [
+            "MIT",
+            "MIT OR Apache-2.0",
+            "MIT/Apache-2.0",
+            "(MIT OR GPL-3.0) AND Unicode-3.0",
+        ] {
             assert!(licence_passes(good), "{good}");
         }
         for bad in ["GPL-3.0", "MIT AND GPL-3.0", ""] {

@@ -3,8 +3,15 @@
 //! `verify` never writes and needs no outside software; `test` runs everything, and installs or fetches what the tests need;
 //! `fix` writes what is generated. CI runs `test`. Standard library only, but for reading cargo's JSON.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
-#![allow(clippy::disallowed_methods, reason = "xtask is a tool of the workbench, never simulated")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "xtask is a tool of the workbench, never simulated"
+)]
 
 mod house;
 mod stages;
@@ -52,7 +59,10 @@ fn main() -> ExitCode {
 fn run(names: &[&str]) -> Result<(), String> {
     for name in names {
         if !stages::ALL.contains(name) {
-            return Err(format!("there is no stage '{name}'; the stages are {}", stages::ALL.join(" ")));
+            return Err(format!(
+                "there is no stage '{name}'; the stages are {}",
+                stages::ALL.join(" ")
+            ));
         }
     }
     for name in names {

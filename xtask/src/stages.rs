@@ -7,8 +7,17 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// All stages of `test`.
-pub(crate) const ALL: &[&str] =
-    &["house", "unit", "release", "sim", "tools", "connections", "clients", "suite", "kill"];
+pub(crate) const ALL: &[&str] = &[
+    "house",
+    "unit",
+    "release",
+    "sim",
+    "tools",
+    "connections",
+    "clients",
+    "suite",
+    "kill",
+];
 
 /// Seeds of the whole-server simulation in CI.
 const SIM_SEEDS: &str = "0..100";
@@ -25,7 +34,15 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
         "unit" => cargo(&["test", "--workspace", "--quiet"]),
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
         "sim" => cargo(&[
-            "run", "--release", "--quiet", "--package", "cadastre-sim", "--bin", "sim", "--", "--seeds",
+            "run",
+            "--release",
+            "--quiet",
+            "--package",
+            "cadastre-sim",
+            "--bin",
+            "sim",
+            "--",
+            "--seeds",
             SIM_SEEDS,
         ]),
         "tools" => crate::tools::ensure(),
@@ -34,7 +51,14 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
         "suite" => suite(),
         "kill" => script(
             "tests/kill/run.sh",
-            &["--binary", BINARY, "--rounds", KILL_ROUNDS, "--max-seconds", KILL_SECONDS],
+            &[
+                "--binary",
+                BINARY,
+                "--rounds",
+                KILL_ROUNDS,
+                "--max-seconds",
+                KILL_SECONDS,
+            ],
         ),
         _ => Err("unknown".to_owned()),
     }
@@ -42,9 +66,18 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
 
 fn house() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ])?;
     let mut doc = Command::new("cargo");
-    doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    doc.args(["doc", "--workspace", "--no-deps", "--quiet"])
+        .env("RUSTDOCFLAGS", "-D warnings");
     finish(doc)?;
     crate::house::check()
 }
@@ -52,7 +85,14 @@ fn house() -> Result<(), String> {
 pub(crate) fn fix() -> Result<(), String> {
     cargo(&["fmt", "--all"])?;
     let output = Command::new("cargo")
-        .args(["run", "--quiet", "--package", "cadastre-cli", "--", "docs-configuration"])
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "cadastre-cli",
+            "--",
+            "docs-configuration",
+        ])
         .output()
         .map_err(|error| error.to_string())?;
     if !output.status.success() {
@@ -63,20 +103,31 @@ pub(crate) fn fix() -> Result<(), String> {
 
 pub(crate) fn bench() -> Result<(), String> {
     cargo(&["build", "--release", "--package", "cadastre-cli"])?;
-    script("benches/hbase/compare.sh", &["--binary", BINARY, "--out", "target/bench"])
+    script(
+        "benches/hbase/compare.sh",
+        &["--binary", BINARY, "--out", "target/bench"],
+    )
 }
 
 fn clients() -> Result<(), String> {
     let server = Server::start(&["--region-servers", "2"])?;
     script(
         "tests/clients/run.sh",
-        &["--zookeeper", &server.zookeeper, "--bootstrap", &server.bootstrap],
+        &[
+            "--zookeeper",
+            &server.zookeeper,
+            "--bootstrap",
+            &server.bootstrap,
+        ],
     )
 }
 
 fn suite() -> Result<(), String> {
     let server = Server::start(&[])?;
-    script("tests/hbase-suite/check.sh", &[&server.zookeeper, &server.bootstrap])
+    script(
+        "tests/hbase-suite/check.sh",
+        &[&server.zookeeper, &server.bootstrap],
+    )
 }
 
 fn cargo(args: &[&str]) -> Result<(), String> {
@@ -93,8 +144,14 @@ fn script(path: &str, args: &[&str]) -> Result<(), String> {
 
 fn finish(mut command: Command) -> Result<(), String> {
     println!("$ {command:?}");
-    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+    let status = command
+        .status()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} ended with {status}"))
+    }
 }
 
 /// A server on free ports and a folder of its own; both go when this is dropped.
@@ -111,24 +168,49 @@ impl Server {
         if data.exists() {
             std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
         }
-        let ports = ["zookeeper-port", "master-port", "region-server-port", "admin-port"];
+        let ports = [
+            "zookeeper-port",
+            "master-port",
+            "region-server-port",
+            "admin-port",
+        ];
         let mut command = Command::new(Path::new(BINARY));
-        command.args(["start", "--json", "--log", "warn", "--data"]).arg(&data).args(more);
+        command
+            .args(["start", "--json", "--log", "warn", "--data"])
+            .arg(&data)
+            .args(more);
         for port in ports {
             command.args([format!("--{port}"), "0".to_owned()]);
         }
         println!("$ {command:?}");
-        let mut child =
-            command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{BINARY}: {error}"))?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{BINARY}: {error}"))?;
         let mut line = String::new();
-        let out = child.stdout.take().ok_or("the server has no standard output")?;
-        BufReader::new(out).read_line(&mut line).map_err(|error| error.to_string())?;
+        let out = child
+            .stdout
+            .take()
+            .ok_or("the server has no standard output")?;
+        BufReader::new(out)
+            .read_line(&mut line)
+            .map_err(|error| error.to_string())?;
         let ready: Value = serde_json::from_str(&line)
             .map_err(|_| format!("the server's first line is not its ready line: '{line}'"))?;
-        let place = |value: &Value| value.as_str().map(str::to_owned).ok_or("no address in the ready line");
+        let place = |value: &Value| {
+            value
+                .as_str()
+                .map(str::to_owned)
+                .ok_or("no address in the ready line")
+        };
         let zookeeper = place(&ready["zookeeper"])?;
         let bootstrap = place(&ready["region_servers"][0])?;
-        Ok(Self { child, data, zookeeper, bootstrap })
+        Ok(Self {
+            child,
+            data,
+            zookeeper,
+            bootstrap,
+        })
     }
 }
 

@@ -4,17 +4,32 @@ use std::process::{Command, Stdio};
 
 /// Program, the Debian package that has it, and what it is for.
 const NEEDED: &[(&str, &str, &str)] = &[
-    ("java", "openjdk-17-jdk-headless", "Java clients, HBase's own tests"),
-    ("javac", "openjdk-17-jdk-headless", "compiling the Java tests"),
+    (
+        "java",
+        "openjdk-17-jdk-headless",
+        "Java clients, HBase's own tests",
+    ),
+    (
+        "javac",
+        "openjdk-17-jdk-headless",
+        "compiling the Java tests",
+    ),
     ("mvn", "maven", "fetching the Java clients"),
-    ("python3", "python3", "the Python client, raw protocol tests"),
+    (
+        "python3",
+        "python3",
+        "the Python client, raw protocol tests",
+    ),
     ("node", "nodejs", "the Node client"),
     ("npm", "npm", "fetching the Node client"),
 ];
 
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<(), String> {
-    let missing: Vec<_> = NEEDED.iter().filter(|(program, ..)| !is_there(program)).collect();
+    let missing: Vec<_> = NEEDED
+        .iter()
+        .filter(|(program, ..)| !is_there(program))
+        .collect();
     if missing.is_empty() {
         println!("java, maven, python, node and npm are there");
         return Ok(());
@@ -34,7 +49,9 @@ pub(crate) fn ensure() -> Result<(), String> {
     packages.dedup();
     println!("installing {}", packages.join(" "));
     run(Command::new("apt-get").args(["update", "-qq"]))?;
-    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
+    run(Command::new("apt-get")
+        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(packages))
 }
 
 fn is_there(program: &str) -> bool {
@@ -52,6 +69,12 @@ fn is_root() -> bool {
 
 fn run(command: &mut Command) -> Result<(), String> {
     println!("$ {command:?}");
-    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+    let status = command
+        .status()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} ended with {status}"))
+    }
 }
