@@ -219,7 +219,9 @@ fn files(faults: &mut Vec<String>) -> Result<(), String> {
     found.sort();
     for path in found {
         let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        let is_test = path.components().any(|part| part.as_os_str() == "tests")
+        let is_test = path
+            .components()
+            .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "examples")
             || path.file_stem().is_some_and(|stem| stem == "tests");
         let code = source
             .split("#[cfg(test)]\nmod ")

@@ -65,6 +65,8 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
 }
 
 fn house() -> Result<(), String> {
+    // The quickest first.
+    crate::house::check()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&[
         "clippy",
@@ -78,8 +80,7 @@ fn house() -> Result<(), String> {
     let mut doc = Command::new("cargo");
     doc.args(["doc", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings");
-    finish(doc)?;
-    crate::house::check()
+    finish(doc)
 }
 
 pub(crate) fn fix() -> Result<(), String> {

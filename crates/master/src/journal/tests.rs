@@ -1,3 +1,5 @@
+//! Golden bytes and round trips of what the master writes down.
+
 use cadastre_types::{Code, FamilyDescriptor, ServerName, TableDescriptor};
 
 use super::*;

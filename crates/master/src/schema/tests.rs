@@ -1,3 +1,5 @@
+//! What descriptors and names are taken and refused.
+
 use super::*;
 
 fn table() -> TableDescriptor {

@@ -1,3 +1,5 @@
+//! The location cache against a model of overlapping regions.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Every kind of answer that hbase:meta can give to a look-up.
+
 use super::*;
 
 fn table(name: &str) -> TableName {

@@ -1,3 +1,5 @@
+//! The progress of a scan over answers, regions and broken scanners.
+
 use cadastre_types::{Query, TableName};
 use proptest::prelude::*;
 

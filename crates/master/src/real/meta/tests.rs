@@ -1,3 +1,5 @@
+//! What the master writes to hbase:meta.
+
 use cadastre_types::{TableName, TableState};
 use cadastre_wire::pb::mutation_proto::MutationType;
 

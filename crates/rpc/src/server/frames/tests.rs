@@ -1,3 +1,5 @@
+//! The frame reader over whole, cut, oversize and garbage input.
+
 use bytes::BytesMut;
 use cadastre_wire::frame::{Request, encode_request};
 use proptest::prelude::*;
