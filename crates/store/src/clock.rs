@@ -86,16 +86,16 @@ struct Slot {
 /// Timestamps for cells that came without one.
 #[derive(Debug)]
 pub(crate) struct RowTimestamps {
-    /// Never go below this: what was seen in manifest and log at open.
+    /// The lowest that is given out: above what was seen in manifest and log at open.
     floor: i64,
     slots: Mutex<Vec<Slot>>,
 }
 
 impl RowTimestamps {
     /// Timestamps above everything written before.
-    pub(crate) fn above(floor: i64) -> Self {
+    pub(crate) fn above(seen: i64) -> Self {
         Self {
-            floor,
+            floor: seen.saturating_add(1),
             slots: Mutex::new(vec![Slot::default(); ROW_SLOTS]),
         }
     }
@@ -138,7 +138,7 @@ mod tests {
     fn a_row_never_goes_back_nor_repeats_within_the_drift() {
         let stamps = RowTimestamps::above(1_000);
         let first = stamps.next(b"r", 500);
-        assert_eq!(first, 1_000, "above what was seen before");
+        assert_eq!(first, 1_001, "above what was seen before");
         let mut last = first;
         for wall in [500, 500, 2_000, 100, 100] {
             let next = stamps.next(b"r", wall);

@@ -224,7 +224,9 @@ async fn run<E: Env>(
         .db
         .refresh_manifest()
         .await
-        .map_err(|e| from_slatedb(&e))
+        .map_err(|e| from_slatedb(&e))?;
+    database.relieve();
+    Ok(())
 }
 
 /// Removes files that nobody can need any more.

@@ -5,14 +5,15 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use cadastre_env::Env;
+use cadastre_env::{Clock, Env};
 use cadastre_types::{Code, Error, Result};
 use object_store::path::Path;
 use rand::RngCore;
 use slatedb::config::{FlushOptions, FlushType, WriteOptions};
 use slatedb::{Db, DbSnapshot, DbStatus, ErrorKind, MergeOperator, WriteBatch};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::clock::RegionClock;
 use crate::db::{L0_BUSY, Recipe};
@@ -28,6 +29,13 @@ const OPERATIONS_MAX: u32 = 1 << 20;
 /// Bytes of a key in the memtable beside its key and value: skip list node, two `Bytes`, row entry (measured, about 430 with a
 /// 100-byte cell).
 const ENTRY_OVERHEAD: usize = 300;
+
+/// Memtables' worth of unflushed bytes at which writes wait: one that is written to, and two that are being flushed. Below what
+/// makes SlateDB stall them silently.
+const MEMTABLES_MAX: u64 = 3;
+
+/// How long a write waits for flushes and compactions before it is refused.
+const RELIEF_WAIT: Duration = Duration::from_secs(5);
 
 /// Tries of a write whose sequence number was taken by another. Two writers collide at most once per backpressure wait.
 const SEQUENCE_TRIES: usize = 64;
@@ -54,11 +62,12 @@ pub(crate) struct Database<E: Env> {
     status: watch::Receiver<DbStatus>,
     /// The last sequence number drawn.
     sequence: AtomicU64,
-    /// Bytes written since the last flush began, about as much as the memtable takes.
+    /// Bytes written and not yet flushed, about as much as the memtables take.
     unflushed: AtomicU64,
     /// Counts flushes, so that others can see that one began.
     flushes: AtomicU64,
     closing: AtomicBool,
+    relief: Notify,
     operations: Arc<Semaphore>,
     /// The region it is of, if it is one's: compactions need its table.
     region: OnceLock<Weak<RegionShared<E>>>,
@@ -117,6 +126,7 @@ impl<E: Env> Database<E> {
             unflushed: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             closing: AtomicBool::new(false),
+            relief: Notify::new(),
             operations: Arc::new(Semaphore::new(OPERATIONS_MAX as usize)),
             region: OnceLock::new(),
             flushing: tokio::sync::Mutex::new(()),
@@ -207,23 +217,49 @@ impl<E: Env> Database<E> {
                 ),
             ));
         }
+        self.wait_for_relief().await?;
+        self.store.log.admit(&self.lane, bytes).await
+    }
+
+    /// Why the database cannot take a write now.
+    fn pressure(&self) -> Option<String> {
         let files = self.status.borrow().current_manifest.l0().len();
         if files >= L0_BUSY {
-            self.store.wake.notify_one();
-            return Err(Error::new(
-                Code::RegionTooBusy,
-                format!("{} has {files} unmerged files: compaction must catch up", self.path),
-            ));
+            let path = &self.path;
+            return Some(format!("{path} has {files} unmerged files: compaction must catch up"));
         }
-        let unflushed = self.unflushed.load(Ordering::Relaxed);
-        if unflushed >= self.store.config.memtable_bytes.saturating_mul(3) {
+        let unflushed = self.unflushed_bytes();
+        let most = self.store.config.memtable_bytes.saturating_mul(MEMTABLES_MAX);
+        (unflushed >= most).then(|| {
+            let path = &self.path;
+            format!("{path} has {unflushed} unflushed bytes: flushing must catch up")
+        })
+    }
+
+    /// Waits a little while flushes and compactions are behind.
+    async fn wait_for_relief(&self) -> Result<()> {
+        let clock = self.store.env.clock();
+        let until = clock.mono() + RELIEF_WAIT;
+        loop {
+            let relieved = self.relief.notified();
+            tokio::pin!(relieved);
+            // Registers before looking, so that no relief is missed.
+            relieved.as_mut().enable();
+            let Some(why) = self.pressure() else {
+                return Ok(());
+            };
             self.store.wake.notify_one();
-            return Err(Error::new(
-                Code::RegionTooBusy,
-                format!("{} has {unflushed} unflushed bytes: flushing must catch up", self.path),
-            ));
+            let left = until.saturating_sub(clock.mono());
+            if clock.timeout(left, relieved).await.is_err() {
+                return Err(Error::new(Code::RegionTooBusy, why));
+            }
+            self.check_open()?;
         }
-        self.store.log.admit(&self.lane, bytes).await
+    }
+
+    /// Tells writers that wait that files or memory became fewer.
+    pub(crate) fn relieve(&self) {
+        self.relief.notify_waiters();
     }
 
     /// Writes a batch; answers its sequence number once it is visible in memory. `prepare` gets the number the write will have.
@@ -265,7 +301,7 @@ impl<E: Env> Database<E> {
         }
     }
 
-    /// Bytes written since the last flush began.
+    /// Bytes written and not yet flushed, about.
     pub(crate) fn unflushed_bytes(&self) -> u64 {
         self.unflushed.load(Ordering::Relaxed)
     }
@@ -278,21 +314,18 @@ impl<E: Env> Database<E> {
     /// Makes the memtable a file.
     pub(crate) async fn flush(&self) -> Result<()> {
         let _one = self.flushing.lock().await;
-        let taken = self.unflushed.swap(0, Ordering::Relaxed);
-        self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
+        // What is written while it runs stays counted.
+        let taken = self.unflushed_bytes();
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        let flushed = self
-            .db
+        self.db
             .flush_with_options(FlushOptions {
                 flush_type: FlushType::MemTable,
             })
-            .await;
-        if let Err(error) = flushed {
-            // Still unflushed.
-            self.unflushed.fetch_add(taken, Ordering::Relaxed);
-            self.store.unflushed.fetch_add(taken, Ordering::Relaxed);
-            return Err(from_slatedb(&error).context(format!("flushing {}", self.path)));
-        }
+            .await
+            .map_err(|e| from_slatedb(&e).context(format!("flushing {}", self.path)))?;
+        self.unflushed.fetch_sub(taken, Ordering::Relaxed);
+        self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
+        self.relieve();
         self.store.wake.notify_one();
         Ok(())
     }
@@ -312,6 +345,7 @@ impl<E: Env> Database<E> {
         if self.closing.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
+        self.relieve();
         let _all = self
             .operations
             .acquire_many(OPERATIONS_MAX)

@@ -305,28 +305,34 @@ fn rewrite(
     while from < cells.len() {
         let to = column_end(&cells, from);
         let column = column_markers(&cells[from..to], |cell| !gone(cell));
-        let mut versions = 0_u32;
+        // Versions at all, for reads as of an earlier time where deleted cells are kept, and those that now show.
+        let mut all = 0_u32;
+        let mut showing = 0_u32;
+        // As `showing`, but for what an exact marker hides with new version behaviour: that still counts as a version.
+        let mut stored = 0_u32;
         for at in from..to {
             let cell = &cells[at];
             if cell.cell_type.is_delete() || gone(cell) {
                 continue;
             }
-            let up_to = column.hides_up_to(cell, by_sequence) || family.hides_up_to(cell, by_sequence);
+            let up_to =
+                column.hides_up_to(cell, by_sequence) || family.hides_up_to(cell, by_sequence);
             let hidden = column.hides(cell, by_sequence) || family.hides(cell, by_sequence);
-            if hidden && !rules.keeps_deleted() {
-                // A put hidden by an exact marker still counts as a version with new version behaviour, and must then
-                // stay as long as its marker does: otherwise an older one would come up again.
-                if by_sequence && !up_to {
-                    versions += 1;
-                    keep[at] = !drop_markers && versions <= versions_max;
-                }
-                continue;
+            all += 1;
+            if !hidden || (by_sequence && !up_to) {
+                stored += 1;
             }
-            versions += 1;
-            if versions > versions_max {
-                break;
+            if !hidden {
+                showing += 1;
+                keep[at] = stored <= versions_max
+                    && (cell.timestamp >= oldest_live || showing <= rules.min_versions);
+            } else if rules.keeps_deleted() {
+                keep[at] = all <= versions_max
+                    && (cell.timestamp >= oldest_live || all <= rules.min_versions);
+            } else if by_sequence && !up_to {
+                // Stays as long as its marker does: otherwise an older one would come up again.
+                keep[at] = !drop_markers && stored <= versions_max;
             }
-            keep[at] = cell.timestamp >= oldest_live || versions <= rules.min_versions;
         }
         from = to;
     }

@@ -1,7 +1,7 @@
 //! Rewriting families of rows that have overflow cells, under the row's lock: dropping their markers (C5) and the way back to
 //! packed cells once they are narrow again (C4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,10 +93,11 @@ async fn rewrite_family<E: Env>(
     rules: &Rules,
     cells: FamilyCells,
 ) -> Result<()> {
-    let old: BTreeSet<Bytes> = cells
+    // With their sequences: a packed cell may have replaced an overflow cell of the same coordinates.
+    let old: BTreeMap<Bytes, u64> = cells
         .overflow
         .iter()
-        .map(|cell| overflow_key(prefix, id, cell))
+        .map(|cell| (overflow_key(prefix, id, cell), cell.sequence))
         .collect();
     let all = packed::merge(cells.packed, cells.overflow);
     let purpose = Purpose::Rewrite {
@@ -113,7 +114,7 @@ async fn rewrite_family<E: Env>(
         all.into_iter().partition(|cell| cell.cell_type.is_delete());
     let gone = |cells: &[StoredCell]| -> Vec<Bytes> {
         let keys = cells.iter().map(|cell| overflow_key(prefix, id, cell));
-        keys.filter(|key| old.contains(key) && !kept_keys.contains(key))
+        keys.filter(|key| old.contains_key(key) && !kept_keys.contains(key))
             .collect()
     };
     for part in gone(&puts).chunks(DELETES_MAX) {
@@ -130,7 +131,7 @@ async fn rewrite_family<E: Env>(
     let mut changes = Changes::default();
     if narrow {
         let rest: Vec<Bytes> = old
-            .iter()
+            .keys()
             .filter(|key| kept_keys.contains(*key))
             .cloned()
             .chain(gone(&markers))
@@ -143,7 +144,7 @@ async fn rewrite_family<E: Env>(
     // Still wide: everything that stays is an overflow cell already or becomes one, and the packed value is empty.
     let moved: Vec<StoredCell> = kept
         .into_iter()
-        .filter(|cell| !old.contains(&overflow_key(prefix, id, cell)))
+        .filter(|cell| old.get(&overflow_key(prefix, id, cell)) != Some(&cell.sequence))
         .collect();
     for part in gone(&markers).chunks(DELETES_MAX) {
         for key in part {

@@ -392,10 +392,11 @@ async fn fold<E: Env>(
     };
     let flagged = old.flagged;
     let whole = !flagged || load_columns(&snapshot, prefix, family, &cells, &mut old).await?;
-    let stored: BTreeSet<Bytes> = old
+    // With their sequences: a packed cell may have replaced an overflow cell of the same coordinates.
+    let stored: BTreeMap<Bytes, u64> = old
         .overflow
         .iter()
-        .map(|cell| overflow_key(prefix, family, cell))
+        .map(|cell| (overflow_key(prefix, family, cell), cell.sequence))
         .collect();
     let mut all = packed::merge(packed::merge(old.packed, old.overflow), cells);
     if whole {
@@ -407,20 +408,19 @@ async fn fold<E: Env>(
         };
         all = retain(all, rules, purpose, region.database.clock.wall_ms());
     }
-    // What is an overflow cell already stays one; what it no longer is goes.
-    let kept: BTreeSet<Bytes> = all
+    // What is an overflow cell already stays one; what no longer is goes.
+    let stays = |cell: &StoredCell| {
+        stored.get(&overflow_key(prefix, family, cell)) == Some(&cell.sequence)
+    };
+    let (staying, placed): (Vec<_>, Vec<_>) = all.into_iter().partition(|cell| stays(cell));
+    let staying: BTreeSet<Bytes> = staying
         .iter()
-        .filter(|cell| cell.sequence != NEW)
         .map(|cell| overflow_key(prefix, family, cell))
-        .filter(|key| stored.contains(key))
         .collect();
-    for key in stored.difference(&kept) {
+    for key in stored.keys().filter(|key| !staying.contains(*key)) {
         changes.delete(key.clone());
     }
-    all.retain(|cell| {
-        cell.sequence == NEW || !kept.contains(&overflow_key(prefix, family, cell))
-    });
-    place(changes, prefix, family, key, flagged, all);
+    place(changes, prefix, family, key, flagged, placed);
     Ok(())
 }
 
