@@ -190,6 +190,22 @@ impl<E: Env> Admin<E> {
         self.wait("modify", answer.proc_id).await
     }
 
+    /// Writes what a table has in memory to its files.
+    ///
+    /// # Errors
+    /// What the master says. Servers before HBase 2.6 do not know this call.
+    pub async fn flush_table(&self, table: &TableName) -> Result<()> {
+        let request = pb::FlushTableRequest {
+            table_name: convert::table_name_pb(table),
+            column_family: Vec::new(),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let body = self.call("FlushTable", encode(&request)).await?;
+        let answer: pb::FlushTableResponse = decode(body)?;
+        self.wait("flush", answer.proc_id).await
+    }
+
     /// Schemas of all user tables, and of HBase's own if asked for.
     ///
     /// # Errors
