@@ -4,8 +4,8 @@
 //! 2. `sync` takes what was changed before its call, waits, then moves it over. A node that ends meanwhile has synced nothing.
 //! 3. At a power cut each 512-byte sector of unsynced bytes is kept or lost by its own coin, and so is each entry of a directory
 //!    that was not synced.
-//! 4. After a failed sync the bytes stay readable and never become durable: a second sync that succeeds does not mean them
-//!    (what Linux does to dirty pages; C17).
+//! 4. After a failed sync the bytes stay readable while the process lives and never become durable: a second sync that succeeds
+//!    does not mean them (what Linux does to dirty pages; C17).
 //!
 //! It must not know what files are for.
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures::channel::oneshot;
 use futures::future::{BoxFuture, LocalBoxFuture};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -57,6 +58,21 @@ impl SimEnv {
 
     pub(crate) fn start(&self) -> Start {
         self.inner.start
+    }
+
+    /// Waits until the program is asked to stop, as a signal would.
+    pub fn terminated(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (ask, asked) = oneshot::channel();
+        if self.inner.hub.is_alive(self.inner.start) {
+            let mut nodes = self.inner.hub.nodes();
+            nodes[self.inner.start.node.0].asks_for_end.push(ask);
+        }
+        async move {
+            if asked.await.is_err() {
+                // Only a dead start is never asked.
+                std::future::pending().await
+            }
+        }
     }
 
     /// Puts a line into the trace: what a client was answered, for instance.

@@ -21,6 +21,11 @@ pub enum Fault {
         /// Which.
         node: NodeId,
     },
+    /// SIGTERM: the program is asked to stop ([`SimEnv::terminated`](crate::SimEnv::terminated)).
+    Terminate {
+        /// Which.
+        node: NodeId,
+    },
     /// The machine stops: connections stay half open, unsynced bytes and directory entries are kept or lost by coin.
     PowerCut {
         /// Which.
@@ -101,14 +106,20 @@ pub struct FaultRates {
     pub reset: u32,
     /// Weight of a step of the wall clock.
     pub clock_step: u32,
-    /// How far the clock steps at most, ms, both ways.
-    pub clock_step_max_ms: i64,
+    /// Weight of a stop by request.
+    pub terminate: u32,
+    /// Weight of a full disk.
+    pub disk_full: u32,
+    /// Weight of a failed sync.
+    pub sync_failure: u32,
+    /// How far the clock steps, ms.
+    pub clock_step_ms: std::ops::RangeInclusive<i64>,
 }
 
 impl Default for FaultRates {
     fn default() -> Self {
         Self {
-            every: Duration::from_millis(200)..=Duration::from_millis(1500),
+            every: Duration::from_millis(100)..=Duration::from_millis(800),
             lasts: Duration::from_millis(5)..=Duration::from_millis(800),
             crash: 4,
             power_cut: 3,
@@ -116,7 +127,10 @@ impl Default for FaultRates {
             partition: 2,
             reset: 2,
             clock_step: 1,
-            clock_step_max_ms: 3_600_000,
+            terminate: 1,
+            disk_full: 1,
+            sync_failure: 1,
+            clock_step_ms: -3_600_000..=3_600_000,
         }
     }
 }
@@ -175,6 +189,9 @@ impl FaultPlan {
             rates.partition,
             rates.reset,
             rates.clock_step,
+            rates.terminate,
+            rates.disk_full,
+            rates.sync_failure,
         ];
         let total: u32 = weights.iter().sum();
         if total == 0 {
@@ -193,9 +210,11 @@ impl FaultPlan {
             (Some(2), _) => Fault::Pause { node, lasts },
             (Some(3), Some(b)) => Fault::Partition { a: node, b, lasts },
             (Some(4), Some(b)) => Fault::ResetConnections { a: node, b },
+            (Some(6), _) => Fault::Terminate { node },
+            (Some(7), _) => Fault::DiskFull { node, lasts },
+            (Some(8), _) => Fault::SyncFailure { node },
             _ => {
-                let far = rates.clock_step_max_ms;
-                let by_ms = rng.random_range(-far..=far);
+                let by_ms = rng.random_range(rates.clock_step_ms.clone());
                 Fault::ClockStep { node, by_ms }
             }
         };
@@ -204,6 +223,12 @@ impl FaultPlan {
         if down {
             self.faults.push((at + lasts, Fault::Start { node }));
         }
+    }
+
+    /// When the last fault is over, counted from when the plan is followed.
+    pub fn ends_after(&self, rates: &FaultRates) -> Duration {
+        let last = self.faults.iter().map(|(at, _)| *at).max();
+        last.unwrap_or_default() + *rates.lasts.end()
     }
 
     /// The faults in the order they were added.

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::channel::oneshot;
 use rand::{Rng as _, SeedableRng};
 
 use cadastre_env::{Millis, Rng};
@@ -56,6 +57,8 @@ pub(crate) struct NodeFacts {
     pub(crate) skew_ms: i64,
     /// The program called `exit`; the conductor has not cleaned up yet.
     pub(crate) exiting: Option<String>,
+    /// Who wants to know when the program is asked to stop.
+    pub(crate) asks_for_end: Vec<oneshot::Sender<()>>,
     /// Streams of random numbers given out, so that a second one of the same name differs.
     streams: BTreeMap<String, u64>,
 }
@@ -206,6 +209,7 @@ impl Hub {
             paused: false,
             skew_ms: 0,
             exiting: None,
+            asks_for_end: Vec::new(),
             streams: BTreeMap::new(),
         });
         locked(&self.drives).push(Drive::new(

@@ -48,7 +48,7 @@ pub struct Failure {
     pub at: Duration,
     /// What happened.
     pub what: String,
-    /// The end of the trace.
+    /// The end of the trace; all of it if it was kept.
     pub tail: Vec<String>,
 }
 
@@ -163,6 +163,7 @@ impl World {
             Fault::Start { node } => self.start(node),
             Fault::Crash { node } => self.end(node, false),
             Fault::PowerCut { node } => self.end(node, true),
+            Fault::Terminate { node } => self.terminate(node),
             Fault::Pause { node, lasts } => {
                 self.hub.nodes()[node.0].paused = true;
                 self.hub.after(lasts, move |hub| {
@@ -209,6 +210,7 @@ impl World {
             facts.powered = true;
             facts.paused = false;
             facts.exiting = None;
+            facts.asks_for_end.clear();
             Start {
                 node,
                 incarnation: facts.incarnation,
@@ -258,6 +260,18 @@ impl World {
         RUNS_NODE.set(true);
         self.nodes[node.0].running = None;
         RUNS_NODE.set(false);
+    }
+
+    fn terminate(&mut self, node: NodeId) {
+        let asked = std::mem::take(&mut self.hub.nodes()[node.0].asks_for_end);
+        for ask in asked {
+            // Refused only if nobody listens any more.
+            let _ = ask.send(());
+        }
+        if let Some((start, _)) = &self.nodes[node.0].running {
+            let start = *start;
+            self.run_node(start);
+        }
     }
 
     fn resume(&mut self, node: NodeId) {
@@ -387,11 +401,17 @@ impl World {
 
     /// A failure at this moment, for checkers.
     pub fn failure(&self, what: impl fmt::Display) -> Failure {
+        let trace = self.hub.trace();
+        let tail = match trace.lines() {
+            [] => trace.tail().map(str::to_owned).collect(),
+            lines => lines.to_vec(),
+        };
+        drop(trace);
         Failure {
             seed: self.hub.seed(),
             at: self.now(),
             what: what.to_string(),
-            tail: self.hub.trace().tail().map(str::to_owned).collect(),
+            tail,
         }
     }
 

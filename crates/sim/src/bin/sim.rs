@@ -1,12 +1,17 @@
 //! `sim`: runs seeds of the whole-server simulation and says how to repeat those that fail.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command's answer")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command's answer"
+)]
 
 use std::process::ExitCode;
 
 use cadastre_sim::cluster::{ClusterConfig, run};
 
-const USAGE: &str = "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
+const USAGE: &str =
+    "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
 
   --seed N         run this seed (default 0)
   --seeds A..B     run seeds A to B-1

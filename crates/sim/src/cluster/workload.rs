@@ -20,6 +20,7 @@ use cadastre_types::{
     Cell, Code, Error, FamilyDescriptor, Mutation, MutationKind, Scan, TableDescriptor, TableName,
 };
 
+use crate::cluster::churn::Churn;
 use crate::cluster::{MASTER_PORT, REGION_SERVER_PORT, SERVER, ZOOKEEPER_PORT, locked};
 use crate::env::SimEnv;
 use crate::model::{Model, Ticket};
@@ -39,6 +40,9 @@ const LARGE_VALUE_BYTES: usize = 40_000;
 /// Actions of a batch at most.
 const BATCH_MAX: u32 = 6;
 
+/// Longest pause of a client between two operations, us: as many operations as a seed can pay for, over all its faults.
+const PAUSE_US: u64 = 16_000;
+
 /// Pause between two looks at what the other clients are to be done with.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -53,6 +57,8 @@ pub(super) struct Shared {
     stamps: BTreeMap<Bytes, (i64, i64)>,
     pub(super) violation: Option<String>,
     pub(super) ready: bool,
+    /// No more faults will come.
+    pub(super) calm: bool,
     pub(super) done: usize,
     pub(super) finale: bool,
     pub(super) finished: bool,
@@ -69,6 +75,7 @@ impl Shared {
             stamps: BTreeMap::new(),
             violation: None,
             ready: false,
+            calm: false,
             done: 0,
             finale: false,
             finished: false,
@@ -98,12 +105,7 @@ fn counter_key(number: u32) -> Bytes {
 }
 
 /// One client's program.
-pub(super) async fn run(
-    env: SimEnv,
-    number: usize,
-    operations: u32,
-    shared: Arc<Mutex<Shared>>,
-) {
+pub(super) async fn run(env: SimEnv, number: usize, operations: u32, shared: Arc<Mutex<Shared>>) {
     let mut worker = match Worker::new(env, shared) {
         Ok(worker) => worker,
         Err(error) => panic!("a client with sensible settings was refused: {error}"),
@@ -112,10 +114,16 @@ pub(super) async fn run(
         worker.create_table().await;
     }
     worker.until(|shared| shared.ready).await;
-    for _ in 0..operations {
+    let churn = (number == 1).then(|| Churn::begin(&worker));
+    let mut left = operations;
+    while left > 0 || !locked(&worker.shared).calm {
         worker.operation().await;
-        let pause = Duration::from_micros(worker.rng.random_range(0..4000));
+        left = left.saturating_sub(1);
+        let pause = Duration::from_micros(worker.rng.random_range(0..PAUSE_US));
         worker.env.clock().sleep(pause).await;
+    }
+    if let Some(churn) = churn {
+        churn.await;
     }
     locked(&worker.shared).done += 1;
     if number == 0 {
@@ -125,12 +133,13 @@ pub(super) async fn run(
     }
 }
 
-struct Worker {
-    env: SimEnv,
+/// A client and what it knows.
+pub(super) struct Worker {
+    pub(super) env: SimEnv,
     rng: Rng,
-    client: Client<SimEnv>,
+    pub(super) client: Client<SimEnv>,
     table: TableName,
-    shared: Arc<Mutex<Shared>>,
+    pub(super) shared: Arc<Mutex<Shared>>,
 }
 
 impl Worker {

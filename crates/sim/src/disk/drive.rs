@@ -41,6 +41,19 @@ struct Inode {
     modified: Duration,
 }
 
+impl Inode {
+    fn drop_doomed(&mut self) {
+        if !self.pending.iter().any(|pending| pending.doomed) {
+            return;
+        }
+        self.pending.retain(|pending| !pending.doomed);
+        self.view.clone_from(&self.durable);
+        for pending in &self.pending {
+            put(&mut self.view, &pending.change);
+        }
+    }
+}
+
 fn put(bytes: &mut Vec<u8>, change: &Change) {
     match change {
         Change::SetLen(len) => bytes.resize(*len as usize, 0),
@@ -419,13 +432,15 @@ impl Drive {
         }
     }
 
-    /// The process ended: its locks and handles go, its bytes stay.
+    /// The process ended: its locks and handles go, its bytes stay, except those whose sync failed: the kernel holds them for
+    /// clean and may drop them, after which reads show what is on the disk.
     pub(crate) fn process_ended(&mut self) {
         self.locks.clear();
         let all: Vec<u64> = self.inodes.keys().copied().collect();
         for inode in all {
             if let Some(file) = self.inodes.get_mut(&inode) {
                 file.handles = 0;
+                file.drop_doomed();
             }
             self.forget_if_unused(inode);
         }

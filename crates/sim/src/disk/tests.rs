@@ -106,6 +106,12 @@ fn a_failed_sync_dooms_its_bytes_though_a_later_one_succeeds() {
         assert!(sync(&mut drive, file).is_err());
         sync(&mut drive, file).unwrap();
         assert_eq!(&drive.read(file, 0, 6).unwrap()[..], b"doomed");
+        drive.write(file, 6, b" and after").unwrap();
+        drive.process_ended();
+        assert_eq!(
+            &drive.read(file, 0, 99).unwrap()[..],
+            b"\0\0\0\0\0\0 and after"
+        );
     }
     let lost = (0..50).filter(|seed| {
         let mut drive = drive(*seed);

@@ -54,6 +54,8 @@ pub(super) struct End {
     pub(super) last_arrival_us: u64,
     /// Segments of this end that cannot arrive for now.
     held: Vec<Segment>,
+    /// When the first of them was held.
+    held_since: Duration,
 }
 
 impl End {
@@ -71,6 +73,7 @@ impl End {
             uncredited: 0,
             last_arrival_us: 0,
             held: Vec::new(),
+            held_since: Duration::ZERO,
         }
     }
 
@@ -133,10 +136,20 @@ fn arrives(hub: &Arc<Hub>, id: u64, side: usize, segment: Segment) -> Option<Sta
             !ends[side].held.is_empty(),
         )
     };
+    // What is held goes first, even if the way has just been opened.
     if holds || !reaches(hub, from.node, to.node) {
         hold(hub, id, side, segment);
         return None;
     }
+    deliver(hub, id, side, segment)
+}
+
+fn deliver(hub: &Arc<Hub>, id: u64, side: usize, segment: Segment) -> Option<Start> {
+    let (from, to) = {
+        let net = hub.net();
+        let ends = net.connections.get(&id)?;
+        (ends[side].start, ends[1 - side].start)
+    };
     let closed = hub.net().connections.get(&id)?[1 - side].closed;
     if closed || !hub.is_alive(to) {
         // Nobody is there; the kernel says so. It answers no reset with a reset.
@@ -192,15 +205,21 @@ fn hold(hub: &Arc<Hub>, id: u64, side: usize, segment: Segment) {
         let Some(ends) = net.connections.get_mut(&id) else {
             return;
         };
-        ends[side].held.push(segment);
-        (ends[side].held.len() == 1).then_some(net.config.gives_up_after)
+        let end = &mut ends[side];
+        end.held.push(segment);
+        let first = end.held.len() == 1;
+        if first {
+            end.held_since = hub.now();
+        }
+        first.then_some(net.config.gives_up_after)
     };
     if let Some(gives_up_after) = first {
         hub.after(gives_up_after, move |hub| {
             let (start, wakers) = {
                 let mut net = hub.net();
                 let end = &mut net.connections.get_mut(&id)?[side];
-                if end.held.is_empty() {
+                // Or held anew, which another event looks after.
+                if end.held.is_empty() || hub.now() < end.held_since + gives_up_after {
                     return None;
                 }
                 end.broken.get_or_insert(io::ErrorKind::TimedOut);
@@ -213,7 +232,7 @@ fn hold(hub: &Arc<Hub>, id: u64, side: usize, segment: Segment) {
     }
 }
 
-/// Sends what is held on the connections that `which` picks by the nodes of their ends.
+/// Sends again, some time from now, what is held on the connections that `which` picks by the nodes of their ends.
 fn release(hub: &Arc<Hub>, which: impl Fn(NodeId, NodeId) -> bool) {
     let mut released = Vec::new();
     {
@@ -222,22 +241,33 @@ fn release(hub: &Arc<Hub>, which: impl Fn(NodeId, NodeId) -> bool) {
             connections, rng, ..
         } = &mut *net;
         for (id, ends) in connections.iter_mut() {
-            let nodes = (ends[0].start.node, ends[1].start.node);
-            for side in 0..2 {
-                if which(nodes.0, nodes.1) && !ends[side].held.is_empty() {
-                    let held = std::mem::take(&mut ends[side].held);
-                    let delay = between(rng, &SENT_AGAIN);
-                    ends[side].last_arrival_us = hub.now_us() + delay.as_micros() as u64;
-                    released.push((*id, side, delay, held));
+            let picked = which(ends[0].start.node, ends[1].start.node);
+            for (side, end) in ends.iter().enumerate() {
+                if picked && !end.held.is_empty() {
+                    released.push((*id, side, between(rng, &SENT_AGAIN)));
                 }
             }
         }
     }
-    for (id, side, delay, held) in released {
-        for segment in held {
-            hub.after(delay, move |hub| arrives(hub, id, side, segment));
-        }
+    for (id, side, delay) in released {
+        hub.after(delay, move |hub| send_again(hub, id, side));
     }
+}
+
+fn send_again(hub: &Arc<Hub>, id: u64, side: usize) -> Option<Start> {
+    let (from, to) = {
+        let net = hub.net();
+        let ends = net.connections.get(&id)?;
+        (ends[side].start.node, ends[1 - side].start)
+    };
+    if !reaches(hub, from, to.node) {
+        return None;
+    }
+    let held = std::mem::take(&mut hub.net().connections.get_mut(&id)?[side].held);
+    for segment in held {
+        deliver(hub, id, side, segment);
+    }
+    Some(to)
 }
 
 /// Ends a partition.

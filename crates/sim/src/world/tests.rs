@@ -179,7 +179,9 @@ fn a_writer_waits_for_a_reader_that_does_not_read() {
     let log = Log::default();
     let tell = Arc::clone(&log);
     let mut world = world();
-    let server = node(&mut world, "server", move |env| sink(env, Arc::clone(&tell)));
+    let server = node(&mut world, "server", move |env| {
+        sink(env, Arc::clone(&tell))
+    });
     let tell = Arc::clone(&log);
     node(&mut world, "client", move |env| {
         let tell = Arc::clone(&tell);
@@ -231,7 +233,10 @@ fn a_killed_process_is_noticed_and_a_machine_without_power_is_not() {
         world.run_for(Duration::from_secs(10)).unwrap();
         let said = said(&log);
         if expected {
-            assert!(matches!(&said[1][..], "ConnectionReset" | "UnexpectedEof"), "{said:?}");
+            assert!(
+                matches!(&said[1][..], "ConnectionReset" | "UnexpectedEof"),
+                "{said:?}"
+            );
             assert_eq!(said[2], "Some(ConnectionRefused)");
         } else {
             assert_eq!(said, ["connected"], "half open");
@@ -251,7 +256,10 @@ fn what_is_sent_to_a_machine_without_power_meets_a_reset_when_it_is_back() {
             let mut stream = connect(&env).await.unwrap();
             env.clock().sleep(ms(200)).await;
             stream.write_all(b"lost").await.unwrap();
-            say(&tell, format!("{:?}", stream.read_u8().await.unwrap_err().kind()));
+            say(
+                &tell,
+                format!("{:?}", stream.read_u8().await.unwrap_err().kind()),
+            );
         }
     });
     world.run_for(ms(100)).unwrap();
@@ -269,7 +277,9 @@ fn a_partition_holds_bytes_back_and_gives_up_after_a_time() {
         let log = Log::default();
         let tell = Arc::clone(&log);
         let mut world = world();
-        let server = node(&mut world, "server", move |env| sink(env, Arc::clone(&tell)));
+        let server = node(&mut world, "server", move |env| {
+            sink(env, Arc::clone(&tell))
+        });
         let tell = Arc::clone(&log);
         let client = node(&mut world, "client", move |env| {
             let tell = Arc::clone(&tell);
@@ -314,7 +324,10 @@ fn ports_and_names_are_as_on_a_machine() {
             let nobody = net.connect(&HostPort::new("nobody", 1)).await.err();
             let itself = net.connect(&HostPort::new("n", at.port())).await.is_ok();
             drop(first);
-            let gone = net.connect(&HostPort::new("localhost", at.port())).await.err();
+            let gone = net
+                .connect(&HostPort::new("localhost", at.port()))
+                .await
+                .err();
             for error in [foreign, nobody, gone] {
                 say(&tell, format!("{:?}", error.map(|error| error.kind())));
             }
