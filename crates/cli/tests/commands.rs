@@ -1,46 +1,25 @@
 //! The commands against a whole server, as a user runs them: the binary itself, its output and its exit codes.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+mod common;
+
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_cadastre");
+use common::{BINARY, Server};
 
-struct Server {
-    process: Child,
-    ready: Value,
-    _data: tempfile::TempDir,
-}
+/// What the commands are run against.
+struct Commands(Server);
 
-impl Server {
+impl Commands {
     fn start() -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let mut process = Command::new(BINARY)
-            .args(["start", "--json", "--data"])
-            .arg(data.path().join("data"))
-            .args(["--zookeeper-port", "0", "--master-port", "0"])
-            .args(["--region-server-port", "0", "--admin-port", "0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(ready["event"], "ready");
-        Self {
-            process,
-            ready,
-            _data: data,
-        }
+        Self(Server::start(1))
     }
 
     fn run(&self, line: &str) -> Output {
         Command::new(BINARY)
             .args(line.split(' '))
-            .args(["--zookeeper", self.ready["zookeeper"].as_str().unwrap()])
+            .args(["--zookeeper", self.0.ready["zookeeper"].as_str().unwrap()])
             .output()
             .unwrap()
     }
@@ -55,14 +34,6 @@ impl Server {
 
     fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.expect(0, &format!("{line} --json"))).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Its data goes with it: how it ends does not matter here.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -84,7 +55,7 @@ fn without_timestamps(out: &str) -> Vec<String> {
 
 #[test]
 fn a_table_s_life_by_commands() {
-    let server = Server::start();
+    let server = Commands::start();
     assert_eq!(
         server.expect(0, "table create t1 f:VERSIONS=3 g --splits g,p"),
         "created t1 with 3 regions\n"
@@ -150,11 +121,11 @@ fn a_table_s_life_by_commands() {
 
 #[test]
 fn status_and_both_ways_to_connect() {
-    let server = Server::start();
+    let server = Commands::start();
     let status = server.json("status");
     assert_eq!(status["region_servers"].as_array().unwrap().len(), 1);
     assert!(status["master"].is_string());
-    let bootstrap = server.ready["region_servers"][0].as_str().unwrap();
+    let bootstrap = server.0.ready["region_servers"][0].as_str().unwrap();
     let output = Command::new(BINARY)
         .args(["status", "--bootstrap", bootstrap])
         .output()
@@ -165,7 +136,7 @@ fn status_and_both_ways_to_connect() {
 
 #[test]
 fn errors_say_what_to_do() {
-    let server = Server::start();
+    let server = Commands::start();
     let missing = server.run("get nosuch row");
     assert_eq!(missing.status.code(), Some(2));
     let told = text(&missing.stderr);

@@ -72,3 +72,47 @@ impl Default for ClientConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `docs/client.md` shows every setting with its default.
+    #[test]
+    fn the_settings_are_documented() {
+        let docs = include_str!("../../../docs/client.md");
+        let ClientConfig {
+            user: _,
+            retry,
+            prefetch_regions,
+            cached_regions_max,
+            batch_bytes,
+            scan_result_bytes,
+            cell_max,
+            zookeeper_timeout_ms,
+            hedged_fanout,
+        } = ClientConfig::default();
+        for (name, default) in [
+            ("retry.tries_max", u64::from(retry.tries_max)),
+            ("retry.pause_ms", retry.pause_ms),
+            ("retry.pause_overloaded_ms", retry.pause_overloaded_ms),
+            ("retry.operation_timeout_ms", retry.operation_timeout_ms),
+            ("retry.rpc_timeout_ms", retry.rpc_timeout_ms),
+            ("prefetch_regions", u64::from(prefetch_regions)),
+            ("cached_regions_max", cached_regions_max as u64),
+            ("batch_bytes", batch_bytes as u64),
+            ("scan_result_bytes", scan_result_bytes),
+            ("cell_max", cell_max as u64),
+            ("zookeeper_timeout_ms", zookeeper_timeout_ms),
+            ("hedged_fanout", hedged_fanout as u64),
+        ] {
+            let line = docs
+                .lines()
+                .find(|line| line.starts_with(&format!("| `{name}` |")))
+                .unwrap_or_else(|| panic!("{name} is not in docs/client.md"));
+            assert!(line.ends_with(&format!("| {default} |")), "{line}");
+        }
+        let factors = crate::retry::BACKOFF_FACTORS.map(|factor| factor.to_string());
+        assert!(docs.contains(&factors.join(", ")));
+    }
+}
