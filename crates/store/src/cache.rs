@@ -34,7 +34,9 @@ pub(crate) struct BlockCache(Cache<CachedKey, CachedEntry, BySize, FixedHash>);
 impl BlockCache {
     /// A cache of at most this many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
-        let entries = usize::try_from(bytes / AVERAGE_ENTRY).unwrap_or(usize::MAX).max(16);
+        let entries = usize::try_from(bytes / AVERAGE_ENTRY)
+            .unwrap_or(usize::MAX)
+            .max(16);
         Self(Cache::with(
             entries,
             bytes,

@@ -50,7 +50,10 @@ pub(crate) async fn open<E: Env>(env: &E, objects: &dyn ObjectStore) -> Result<S
     // Whoever made it: what is there now is the cluster's.
     match read(objects, &path).await? {
         Some(text) => parse(&text),
-        None => Err(Error::new(Code::Io, format!("'{FILE}' was written and is not there"))),
+        None => Err(Error::new(
+            Code::Io,
+            format!("'{FILE}' was written and is not there"),
+        )),
     }
 }
 
@@ -69,7 +72,11 @@ async fn read(objects: &dyn ObjectStore, path: &Path) -> Result<Option<Vec<u8>>>
 /// The name of some object, other than the data directory's lock, which is taken before and may lie in the same directory.
 async fn anything(objects: &dyn ObjectStore) -> Result<Option<String>> {
     let mut listing = objects.list(None);
-    while let Some(object) = listing.try_next().await.map_err(|e| from_object_store(&e))? {
+    while let Some(object) = listing
+        .try_next()
+        .await
+        .map_err(|e| from_object_store(&e))?
+    {
         if object.location.as_ref() != LOCK_FILE {
             return Ok(Some(object.location.to_string()));
         }
@@ -159,6 +166,11 @@ mod tests {
             assert!(error.message().contains("'cluster'"), "{error}");
         }
         let newer = text.replace("format 1", "format 2");
-        assert!(parse(newer.as_bytes()).unwrap_err().message().contains("newer"));
+        assert!(
+            parse(newer.as_bytes())
+                .unwrap_err()
+                .message()
+                .contains("newer")
+        );
     }
 }

@@ -13,7 +13,9 @@ use slatedb::compactor::{
     CompactionScheduler, CompactionSchedulerSupplier, CompactionSpec, CompactionStatus, Compactor,
     CompactorStateView, SourceId,
 };
-use slatedb::config::{CompactorOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions};
+use slatedb::config::{
+    CompactorOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions,
+};
 use slatedb::{CompactionFilterSupplier, GarbageCollectorBuilder, VersionedManifest};
 
 use crate::database::Database;
@@ -154,10 +156,14 @@ pub(crate) async fn compact<E: Env>(
             major,
             phase: Arc::clone(&phase),
         });
-        database.store.env.clone().background("compaction", async move {
-            let compactor = database.recipe.compactor(supplier, filter, seed);
-            run(&database, &compactor, &phase).await
-        })
+        database
+            .store
+            .env
+            .clone()
+            .background("compaction", async move {
+                let compactor = database.recipe.compactor(supplier, filter, seed);
+                run(&database, &compactor, &phase).await
+            })
     };
     let path = &database.path;
     task.await
@@ -194,7 +200,10 @@ async fn run<E: Env>(
             Phase::Failed => break Err(Error::new(Code::Io, "the compaction failed")),
             // A close waits for us.
             _ if database.is_closed() => {
-                break Err(Error::new(Code::NotServingRegion, "the region is being closed"));
+                break Err(Error::new(
+                    Code::NotServingRegion,
+                    "the region is being closed",
+                ));
             }
             Phase::Waiting | Phase::Proposed(_) if clock.mono() > until => {
                 break Err(Error::new(Code::TimeoutIo, "the compaction takes too long"));
@@ -253,15 +262,18 @@ pub(crate) async fn collect_garbage<E: Env>(database: &Arc<Database<E>>) -> Resu
     let seed = database.store.env.rng(&stream).next_u64();
     let task = {
         let recipe = database.recipe.clone();
-        database.store.env.background("garbage collection", async move {
-            GarbageCollectorBuilder::new(recipe.path.clone(), Arc::clone(&recipe.objects))
-                .with_options(options)
-                .with_system_clock(Arc::clone(&recipe.clock))
-                .with_seed(seed)
-                .build()
-                .run_gc_once()
-                .await;
-        })
+        database
+            .store
+            .env
+            .background("garbage collection", async move {
+                GarbageCollectorBuilder::new(recipe.path.clone(), Arc::clone(&recipe.objects))
+                    .with_options(options)
+                    .with_system_clock(Arc::clone(&recipe.clock))
+                    .with_seed(seed)
+                    .build()
+                    .run_gc_once()
+                    .await;
+            })
     };
     task.await.ok_or_else(|| {
         Error::new(

@@ -3,8 +3,8 @@
 //!
 //! It must not know of cells.
 
-use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cadastre_env::{Clock, Env};
@@ -62,6 +62,8 @@ pub(crate) struct Database<E: Env> {
     status: watch::Receiver<DbStatus>,
     /// The last sequence number drawn.
     sequence: AtomicU64,
+    /// The last sequence number written.
+    written: AtomicU64,
     /// Bytes written and not yet flushed, about as much as the memtables take.
     unflushed: AtomicU64,
     /// Counts flushes, so that others can see that one began.
@@ -85,6 +87,7 @@ impl<E: Env> Database<E> {
         merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
         expected_epoch: Option<u64>,
     ) -> Result<Arc<Self>> {
+        store.check_room()?;
         let number = store.next_open();
         let clock = RegionClock::new(store.env.clock().clone());
         let lane = store.log.lane_here();
@@ -104,7 +107,10 @@ impl<E: Env> Database<E> {
             memtable_bytes: usize::try_from(store.config.memtable_bytes).unwrap_or(usize::MAX),
             checkpoint_lifetime: store.config.checkpoint_lifetime(),
         };
-        let seed = store.env.rng(&format!("database {path} {number}")).next_u64();
+        let seed = store
+            .env
+            .rng(&format!("database {path} {number}"))
+            .next_u64();
         let writer = tokio::runtime::Handle::current();
         let opening = {
             let recipe = recipe.clone();
@@ -123,6 +129,7 @@ impl<E: Env> Database<E> {
             opened_at,
             status: db.subscribe(),
             sequence: AtomicU64::new(opened_at),
+            written: AtomicU64::new(opened_at),
             unflushed: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             closing: AtomicBool::new(false),
@@ -137,7 +144,7 @@ impl<E: Env> Database<E> {
             clock,
             lane,
         });
-        database.store.add_open(&database)?;
+        database.store.add_open(&database);
         Ok(database)
     }
 
@@ -226,10 +233,16 @@ impl<E: Env> Database<E> {
         let files = self.status.borrow().current_manifest.l0().len();
         if files >= L0_BUSY {
             let path = &self.path;
-            return Some(format!("{path} has {files} unmerged files: compaction must catch up"));
+            return Some(format!(
+                "{path} has {files} unmerged files: compaction must catch up"
+            ));
         }
         let unflushed = self.unflushed_bytes();
-        let most = self.store.config.memtable_bytes.saturating_mul(MEMTABLES_MAX);
+        let most = self
+            .store
+            .config
+            .memtable_bytes
+            .saturating_mul(MEMTABLES_MAX);
         (unflushed >= most).then(|| {
             let path = &self.path;
             format!("{path} has {unflushed} unflushed bytes: flushing must catch up")
@@ -269,13 +282,11 @@ impl<E: Env> Database<E> {
             // round, and then it refuses the lower one and nothing has happened.
             let sequence = self.sequence.fetch_add(1, Ordering::SeqCst) + 1;
             let Prepared { batch, bytes, keys } = prepare(sequence);
-            let options = WriteOptions {
-                seqnum: sequence,
-                ..WriteOptions::default()
-            };
+            let options = WriteOptions { seqnum: sequence };
             match self.db.write_with_options(batch, &options).await {
                 Ok(handle) => {
                     assert_eq!(handle.seqnum(), sequence, "the number that was asked for");
+                    self.written.fetch_max(sequence, Ordering::SeqCst);
                     self.count(bytes + keys * ENTRY_OVERHEAD);
                     return Ok(sequence);
                 }
@@ -357,6 +368,10 @@ impl<E: Env> Database<E> {
         self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
         self.store.remove_open(self);
         closed.map_err(|e| from_slatedb(&e).context(format!("closing {}", self.path)))?;
+        // A database that failed or was fenced closes without a flush: then the log is still needed.
+        if self.db.manifest().last_l0_seq() < self.written.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         self.store
             .log
             .forget_flushed(&self.path, self.epoch, &self.lane)

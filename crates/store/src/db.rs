@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
+use slatedb::compactor::CompactionSchedulerSupplier;
 use slatedb::config::{CompactionWorkerOptions, CompactorOptions, Settings};
 use slatedb::wal::WriterInit;
 use slatedb::{
     BloomFilterPolicy, CompactionFilterSupplier, CompactorBuilder, Db, DbBuilder, FilterPolicy,
     MergeOperator, PrefixExtractor, PrefixTarget, SstBlockSize,
 };
-use slatedb::compactor::CompactionSchedulerSupplier;
 use slatedb_common::clock::SystemClock;
 use tokio::runtime::Handle;
 

@@ -188,8 +188,7 @@ impl CellFilter {
             return Ok(CompactionFilterDecision::Drop);
         }
         // With no base below, a merged operand is the whole value: as a value it ends later walks.
-        let becomes_value =
-            self.last_run && matches!(entry.value, ValueDeletable::Merge(_));
+        let becomes_value = self.last_run && matches!(entry.value, ValueDeletable::Merge(_));
         if kept.len() == before && !becomes_value {
             return Ok(CompactionFilterDecision::Keep);
         }

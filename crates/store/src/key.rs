@@ -276,8 +276,7 @@ pub(crate) fn check(codec: RowCodec, row: &[u8], qualifier: &[u8]) -> Result<()>
     }
     let zeros = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == 0).count();
     let ends = if codec == RowCodec::Meta { 8 } else { 2 };
-    let total =
-        row.len() + zeros(row) + ends + qualifier.len() + zeros(qualifier) + OVERFLOW_REST;
+    let total = row.len() + zeros(row) + ends + qualifier.len() + zeros(qualifier) + OVERFLOW_REST;
     if total > KEY_MAX {
         return Err(Error::invalid(format!(
             "Row of {} bytes and qualifier of {} bytes are together over the limit: escaped they take {total} bytes of {KEY_MAX}",
@@ -314,7 +313,14 @@ mod tests {
     }
 
     fn rows() -> impl Strategy<Value = Vec<u8>> {
-        let byte = prop_oneof![Just(0_u8), Just(1), Just(b','), Just(b'+'), Just(0xff), any::<u8>()];
+        let byte = prop_oneof![
+            Just(0_u8),
+            Just(1),
+            Just(b','),
+            Just(b'+'),
+            Just(0xff),
+            any::<u8>()
+        ];
         prop::collection::vec(byte, 0..12)
     }
 

@@ -3,7 +3,7 @@
 //! One task per store looks around when it is woken and every [`INTERVAL`]; it flushes itself, since a flush is short, and gives
 //! compactions to tasks of their own. An idle database costs it a look at two numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -38,14 +38,14 @@ pub(crate) fn start<E: Env>(store: &Arc<StoreShared<E>>) {
 /// What the task remembers between turns.
 struct State {
     compactions: Arc<Semaphore>,
-    /// When which database's replaced files may be collected (mono).
-    garbage: Arc<Mutex<BTreeMap<Arc<str>, Duration>>>,
+    /// When which open database's garbage is collected next (mono).
+    garbage: Mutex<BTreeMap<Arc<str>, Duration>>,
 }
 
 async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
     let state = State {
         compactions: Arc::new(Semaphore::new(COMPACTIONS_MAX)),
-        garbage: Arc::new(Mutex::new(BTreeMap::new())),
+        garbage: Mutex::new(BTreeMap::new()),
     };
     loop {
         let Some(store) = weak.upgrade() else {
@@ -66,7 +66,13 @@ async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
 async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
     flush_by_budget(store).await;
     truncate_log(store).await;
-    for database in store.open_databases() {
+    let open = store.open_databases();
+    {
+        let paths: BTreeSet<&Arc<str>> = open.iter().map(|database| &database.path).collect();
+        let mut garbage = state.garbage.lock().expect("not poisoned");
+        garbage.retain(|path, _| paths.contains(path));
+    }
+    for database in open {
         if database.is_closed() {
             continue;
         }
@@ -154,10 +160,6 @@ fn start_compaction<E: Env>(
     let Ok(permit) = Arc::clone(&state.compactions).try_acquire_owned() else {
         return;
     };
-    let due = store.env.clock().mono()
-        + store.config.checkpoint_lifetime()
-        + Duration::from_millis(store.config.garbage_min_age_ms);
-    let garbage = Arc::clone(&state.garbage);
     let wake = Arc::clone(&store.wake);
     store.env.spawn("compaction", async move {
         let _permit = permit;
@@ -169,13 +171,7 @@ fn start_compaction<E: Env>(
             }
         };
         match compacted.await {
-            Ok(()) => {
-                garbage
-                    .lock()
-                    .expect("not poisoned")
-                    .insert(Arc::clone(&database.path), due);
-                wake.notify_one();
-            }
+            Ok(()) => wake.notify_one(),
             // The next turn tries again.
             Err(error) if !database.is_closed() => {
                 tracing::warn!(path = &*database.path, %error, "compaction failed");
@@ -190,15 +186,26 @@ fn start_collection<E: Env>(
     state: &State,
     database: Arc<Database<E>>,
 ) {
-    {
+    // Files become garbage by compaction, and lie around after a crash; both are old enough after this long.
+    let pause =
+        store.config.checkpoint_lifetime() + Duration::from_millis(store.config.garbage_min_age_ms);
+    let permit = {
         let now = store.env.clock().mono();
         let mut garbage = state.garbage.lock().expect("not poisoned");
-        if garbage.get(&database.path).is_none_or(|due| *due > now) {
+        let due = garbage
+            .entry(Arc::clone(&database.path))
+            .or_insert(now + pause);
+        if *due > now {
             return;
         }
-        garbage.remove(&database.path);
-    }
+        let Ok(permit) = Arc::clone(&state.compactions).try_acquire_owned() else {
+            return;
+        };
+        *due = now + pause;
+        permit
+    };
     store.env.spawn("garbage collection", async move {
+        let _permit = permit;
         let collected = async {
             let _open = database.begin().await?;
             compaction::collect_garbage(&database).await

@@ -35,11 +35,10 @@ impl MergeOperator for CellMerge {
         let mut overflow = false;
         let mut lists = Vec::with_capacity(operands.len() + 1);
         for value in existing_value.iter().chain(operands) {
-            let list = Packed::decode(value.clone()).map_err(|error| {
-                MergeOperatorError::Callback {
+            let list =
+                Packed::decode(value.clone()).map_err(|error| MergeOperatorError::Callback {
                     message: error.to_string(),
-                }
-            })?;
+                })?;
             overflow |= list.overflow;
             lists.push(list.cells);
         }
@@ -86,7 +85,11 @@ mod tests {
     #[test]
     fn damaged_operands_are_an_error() {
         let bad = Bytes::from_static(b"\x01\0\xff");
-        assert!(CellMerge.merge(&Bytes::new(), Some(bad.clone()), bad).is_err());
+        assert!(
+            CellMerge
+                .merge(&Bytes::new(), Some(bad.clone()), bad)
+                .is_err()
+        );
         assert!(CellMerge.merge_batch(&Bytes::new(), None, &[]).is_err());
     }
 }

@@ -146,7 +146,11 @@ pub(crate) fn encode(overflow: bool, cells: &[StoredCell]) -> Bytes {
         put_varint(&mut out, cell.qualifier.len() as u64);
         out.extend_from_slice(&cell.qualifier);
         out.extend_from_slice(&cell.timestamp.to_be_bytes());
-        let tagged = if cell.tags.is_empty() { 0 } else { TYPE_HAS_TAGS };
+        let tagged = if cell.tags.is_empty() {
+            0
+        } else {
+            TYPE_HAS_TAGS
+        };
         out.push(cell.cell_type.code() | tagged);
         put_varint(&mut out, cell.sequence);
         if tagged != 0 {
@@ -267,21 +271,23 @@ pub(crate) mod tests {
         ];
         let cell = (0..3_u8, 0..12_i64, kind, 1..500_u64, 0..4_usize);
         prop::collection::vec(cell, 0..14).prop_map(|cells| {
-            let cells = cells.into_iter().map(|(q, timestamp, cell_type, sequence, n)| {
-                let qualifier = if q == 0 || cell_type.is_family_wide() {
-                    Bytes::new()
-                } else {
-                    Bytes::from(vec![b'a' + q])
-                };
-                StoredCell {
-                    qualifier,
-                    timestamp,
-                    cell_type,
-                    sequence,
-                    tags: Bytes::from(vec![9; n / 3]),
-                    value: Bytes::from(vec![7; n]),
-                }
-            });
+            let cells = cells
+                .into_iter()
+                .map(|(q, timestamp, cell_type, sequence, n)| {
+                    let qualifier = if q == 0 || cell_type.is_family_wide() {
+                        Bytes::new()
+                    } else {
+                        Bytes::from(vec![b'a' + q])
+                    };
+                    StoredCell {
+                        qualifier,
+                        timestamp,
+                        cell_type,
+                        sequence,
+                        tags: Bytes::from(vec![9; n / 3]),
+                        value: Bytes::from(vec![7; n]),
+                    }
+                });
             sort(cells.collect())
         })
     }
@@ -346,7 +352,10 @@ pub(crate) mod tests {
             b"\x01\x01\x01q\0\0\0\0\0\0\x01\x02\x04\xac\x02\x03val\
               \x01r\0\0\0\0\0\0\x01\x02\x8c\xac\x02\x04\0\x02\x08x\0"
         );
-        assert_eq!(&encode_overflow(&tagged)[..], b"\x01\xac\x02\x04\0\x02\x08x");
+        assert_eq!(
+            &encode_overflow(&tagged)[..],
+            b"\x01\xac\x02\x04\0\x02\x08x"
+        );
         assert_eq!(&encode(false, &[])[..], b"\x01\0");
         let newer = Packed::decode(Bytes::from_static(b"\x02\0")).unwrap_err();
         assert!(newer.message().contains("version 2"), "{newer}");

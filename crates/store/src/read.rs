@@ -45,9 +45,7 @@ pub(crate) fn wanted<'a>(
             .values()
             .any(|q| matches!(q, Qualifiers::These(_)))
     {
-        return Err(Error::invalid(
-            "Cannot specify any column for a raw scan",
-        ));
+        return Err(Error::invalid("Cannot specify any column for a raw scan"));
     }
     if query.columns.is_empty() {
         let all = descriptor.families.values().map(|family| Wanted {
@@ -312,7 +310,7 @@ impl Columns<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one read's state, in one place")]
+    #[allow(clippy::too_many_arguments, reason = "the state of one read")]
     async fn load_column(
         &self,
         snapshot: &DbSnapshot,
@@ -340,7 +338,8 @@ impl Columns<'_> {
         {
             budget.take(entry.key.len() + entry.value.len())?;
             cells.take(key::place(entry.key.slice(prefix.len()..))?, entry.value)?;
-            let (Some(stop), Some(left), Some(cell)) = (stop, enough.as_mut(), cells.overflow.last())
+            let (Some(stop), Some(left), Some(cell)) =
+                (stop, enough.as_mut(), cells.overflow.last())
             else {
                 continue;
             };
@@ -379,7 +378,11 @@ pub(crate) async fn whole_row(
     let mut entries = scan(snapshot, prefix, query).await?;
     while let Some(entry) = next(&mut entries).await? {
         budget.take(entry.key.len() + entry.value.len())?;
-        collect(&mut families, key::place(entry.key.slice(prefix.len()..))?, entry.value)?;
+        collect(
+            &mut families,
+            key::place(entry.key.slice(prefix.len()..))?,
+            entry.value,
+        )?;
     }
     Ok(families)
 }

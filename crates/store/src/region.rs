@@ -282,12 +282,7 @@ impl<E: Env> Region<E> {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn get_at(
-        &self,
-        row: &[u8],
-        query: &Query,
-        at: &ReadPoint<E>,
-    ) -> Result<Vec<Cell>> {
+    pub async fn get_at(&self, row: &[u8], query: &Query, at: &ReadPoint<E>) -> Result<Vec<Cell>> {
         self.check_row(row)?;
         let database = &self.shared.database;
         let _open = database.begin().await?;

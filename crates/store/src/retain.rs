@@ -86,8 +86,7 @@ pub(crate) fn retain(
 
 /// Whether a cell has run out for good: its own TTL, or the family's where no minimum of versions lets it live on.
 pub(crate) fn expired(cell: &StoredCell, rules: &Rules, now: i64) -> bool {
-    own_ttl_over(cell, now)
-        || (rules.min_versions == 0 && cell.timestamp < rules.oldest_live(now))
+    own_ttl_over(cell, now) || (rules.min_versions == 0 && cell.timestamp < rules.oldest_live(now))
 }
 
 /// Whether the cell's own TTL, if it has one, has run out. It only shortens life and ignores MIN_VERSIONS (10.2).
@@ -130,18 +129,27 @@ impl Markers {
         list.push((cell.timestamp, cell.sequence));
     }
 
-    fn hit(list: &[(i64, u64)], by_sequence: bool, sequence: u64, at: impl Fn(i64) -> bool) -> bool {
+    fn hit(
+        list: &[(i64, u64)],
+        by_sequence: bool,
+        sequence: u64,
+        at: impl Fn(i64) -> bool,
+    ) -> bool {
         list.iter()
             .any(|(ts, seq)| at(*ts) && (!by_sequence || *seq >= sequence))
     }
 
     /// Whether an up-to marker hides the put; with new version behaviour only one written after it does.
     fn hides_up_to(&self, put: &StoredCell, by_sequence: bool) -> bool {
-        Self::hit(&self.up_to, by_sequence, put.sequence, |ts| ts >= put.timestamp)
+        Self::hit(&self.up_to, by_sequence, put.sequence, |ts| {
+            ts >= put.timestamp
+        })
     }
 
     fn hides_exactly(&self, put: &StoredCell, by_sequence: bool) -> bool {
-        Self::hit(&self.exactly, by_sequence, put.sequence, |ts| ts == put.timestamp)
+        Self::hit(&self.exactly, by_sequence, put.sequence, |ts| {
+            ts == put.timestamp
+        })
     }
 
     pub(crate) fn hides(&self, put: &StoredCell, by_sequence: bool) -> bool {
@@ -255,7 +263,9 @@ fn read(
                 if by_sequence && stored > rules.max_versions {
                     break;
                 }
-                if column.hides_exactly(cell, by_sequence) || family.hides_exactly(cell, by_sequence) {
+                if column.hides_exactly(cell, by_sequence)
+                    || family.hides_exactly(cell, by_sequence)
+                {
                     continue;
                 }
                 // The time range is tested before versions are counted (10.1).
@@ -358,7 +368,9 @@ fn keep_markers(
         } else if rules.keeps_deleted() {
             // Deleted cells are kept as far as VERSIONS allow; a marker stays as long as it hides one of them.
             (0..cells.len()).any(|put| {
-                keep[put] && cells[put].cell_type == CellType::Put && hides_alone(marker, &cells[put])
+                keep[put]
+                    && cells[put].cell_type == CellType::Put
+                    && hides_alone(marker, &cells[put])
             })
         } else {
             false
@@ -389,7 +401,10 @@ fn dominated(
     let marker = &cells[at];
     cells.iter().enumerate().any(|(other_at, other)| {
         other_at != at
-            && matches!(other.cell_type, CellType::DeleteFamily | CellType::DeleteColumn)
+            && matches!(
+                other.cell_type,
+                CellType::DeleteFamily | CellType::DeleteColumn
+            )
             && (other.cell_type == CellType::DeleteFamily
                 || (!marker.cell_type.is_family_wide() && other.qualifier == marker.qualifier))
             && !gone(other)

@@ -189,14 +189,22 @@ impl<E: Env> Scanner<E> {
         let Some(first) = self.next_entry().await? else {
             return Ok(None);
         };
-        let len = self.region.codec.prefix_len(&first.key).ok_or_else(damaged)?;
+        let len = self
+            .region
+            .codec
+            .prefix_len(&first.key)
+            .ok_or_else(damaged)?;
         let prefix = first.key.slice(..len);
         let mut families = BTreeMap::new();
         let mut budget = RowBudget::default();
         let mut entry = first;
         loop {
             budget.take(entry.key.len() + entry.value.len())?;
-            read::collect(&mut families, key::place(entry.key.slice(len..))?, entry.value)?;
+            read::collect(
+                &mut families,
+                key::place(entry.key.slice(len..))?,
+                entry.value,
+            )?;
             match self.next_entry().await? {
                 None => break,
                 Some(next) if next.key.starts_with(&prefix) => entry = next,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cadastre_env::{Disk, DiskLock, Env};
 use cadastre_types::{Code, Error, RegionInfo, Result, TableDescriptor};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::sync::Notify;
@@ -28,6 +28,9 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// Databases open at one time at most, so that file handles and memory are bounded (INV-9); an idle one takes about 300 kB.
 const DATABASES_MAX: usize = 4096;
+
+/// Databases closed, and so flushed, at one time when the store closes.
+const CLOSES_MAX: usize = 8;
 
 /// When a write counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +152,8 @@ impl<E: Env> StoreShared<E> {
         self.open_map().get(path).and_then(Weak::upgrade)
     }
 
-    pub(crate) fn add_open(&self, database: &Arc<Database<E>>) -> Result<()> {
+    /// Whether one more database may be opened.
+    pub(crate) fn check_room(&self) -> Result<()> {
         let mut open = self.open_map();
         open.retain(|_, database| database.strong_count() > 0);
         if open.len() >= DATABASES_MAX {
@@ -158,8 +162,12 @@ impl<E: Env> StoreShared<E> {
                 format!("{DATABASES_MAX} regions are open on this server: no more"),
             ));
         }
-        open.insert(Arc::clone(&database.path), Arc::downgrade(database));
         Ok(())
+    }
+
+    pub(crate) fn add_open(&self, database: &Arc<Database<E>>) {
+        self.open_map()
+            .insert(Arc::clone(&database.path), Arc::downgrade(database));
     }
 
     /// Takes a database off the list, unless another one of the same path took its place.
@@ -183,11 +191,7 @@ impl<E: Env> Store<E> {
     ///
     /// # Errors
     /// When another process uses the directory, and for damaged or newer formats, naming the file, which is left as it is.
-    pub async fn open(
-        env: E,
-        objects: Arc<dyn ObjectStore>,
-        config: StoreConfig,
-    ) -> Result<Self> {
+    pub async fn open(env: E, objects: Arc<dyn ObjectStore>, config: StoreConfig) -> Result<Self> {
         let lock = env.disk().lock(LOCK_FILE).map_err(|error| {
             if error.kind() == std::io::ErrorKind::WouldBlock {
                 return Error::invalid("another process uses the data directory");
@@ -248,7 +252,8 @@ impl<E: Env> Store<E> {
     /// When it is open here; `Io` from the object store.
     pub async fn delete_region(&self, info: &RegionInfo) -> Result<()> {
         let path = region_path(info);
-        if self.shared.open_database(&path).is_some() {
+        let open = self.shared.open_database(&path);
+        if open.is_some_and(|open| !open.is_closed()) {
             return Err(Error::invalid(format!(
                 "{path} is open: close the region before it is deleted"
             )));
@@ -287,13 +292,15 @@ impl<E: Env> Store<E> {
     pub async fn close(&self) -> Result<()> {
         self.shared.closed.store(true, Ordering::SeqCst);
         self.shared.wake.notify_one();
-        let mut first_error = Ok(());
-        for database in self.shared.open_databases() {
-            if let Err(error) = database.close().await {
+        let closing = futures::stream::iter(self.shared.open_databases()).map(|database| async move {
+            let closed = database.close().await;
+            if let Err(error) = &closed {
                 tracing::warn!(path = &*database.path, %error, "a database did not close cleanly");
-                first_error = first_error.and(Err(error));
             }
-        }
+            closed
+        });
+        let closed: Vec<Result<()>> = closing.buffered(CLOSES_MAX).collect().await;
+        let first_error = closed.into_iter().find(Result::is_err).unwrap_or(Ok(()));
         self.shared.log.close().await?;
         first_error
     }

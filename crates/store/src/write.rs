@@ -409,9 +409,8 @@ async fn fold<E: Env>(
         all = retain(all, rules, purpose, region.database.clock.wall_ms());
     }
     // What is an overflow cell already stays one; what no longer is goes.
-    let stays = |cell: &StoredCell| {
-        stored.get(&overflow_key(prefix, family, cell)) == Some(&cell.sequence)
-    };
+    let stays =
+        |cell: &StoredCell| stored.get(&overflow_key(prefix, family, cell)) == Some(&cell.sequence);
     let (staying, placed): (Vec<_>, Vec<_>) = all.into_iter().partition(|cell| stays(cell));
     let staying: BTreeSet<Bytes> = staying
         .iter()

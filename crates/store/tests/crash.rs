@@ -1,5 +1,7 @@
 //! Power cuts, failing disks, the log's bounds (T1, T2, C13 to C17).
 
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 mod common;
 #[path = "common/fault.rs"]
 mod fault;
@@ -45,7 +47,14 @@ fn region_spec(table: &Arc<TableDescriptor>, id: u64) -> RegionSpec {
 type Acked = Arc<Mutex<BTreeMap<(u64, String), u64>>>;
 
 /// Writes counted values to rows of a region until something fails, noting what was acknowledged.
-async fn writer(env: FaultEnv, region: Region<FaultEnv>, id: u64, task: u64, acked: Acked, from: u64) {
+async fn writer(
+    env: FaultEnv,
+    region: Region<FaultEnv>,
+    id: u64,
+    task: u64,
+    acked: Acked,
+    from: u64,
+) {
     for n in from.. {
         let row = format!("{task}-{}", n % 7);
         let Ok(locks) = region.lock_rows([bytes(&row)].into(), deadline(&env)).await else {
@@ -69,12 +78,18 @@ async fn writer(env: FaultEnv, region: Region<FaultEnv>, id: u64, task: u64, ack
 async fn check(regions: &BTreeMap<u64, Region<FaultEnv>>, acked: &Acked) {
     let expected = acked.lock().unwrap().clone();
     for ((id, row), at_least) in expected {
-        let cells = regions[&id].get(row.as_bytes(), &Query::default()).await.unwrap();
+        let cells = regions[&id]
+            .get(row.as_bytes(), &Query::default())
+            .await
+            .unwrap();
         assert_eq!(cells.len(), 2, "row {row} of {id}");
-        let number = |at: usize| -> u64 {
-            String::from_utf8_lossy(&cells[at].value).parse().unwrap()
-        };
-        assert!(number(0) >= at_least, "row {row} of {id}: {} < {at_least}", number(0));
+        let number =
+            |at: usize| -> u64 { String::from_utf8_lossy(&cells[at].value).parse().unwrap() };
+        assert!(
+            number(0) >= at_least,
+            "row {row} of {id}: {} < {at_least}",
+            number(0)
+        );
         assert_eq!(number(0), number(1), "half a row");
     }
 }
@@ -96,19 +111,30 @@ fn acknowledged_writes_survive_power_cuts() {
         })
         .unwrap();
         let env = FaultEnv::new(real.clone(), disk.clone());
-        let (objects, table, acked) = (Arc::clone(&objects), Arc::clone(&table), Arc::clone(&acked));
+        let (objects, table, acked) =
+            (Arc::clone(&objects), Arc::clone(&table), Arc::clone(&acked));
         real.block_on(async move {
             let store = Store::open(env.clone(), objects, small()).await.unwrap();
             let mut regions = BTreeMap::new();
             for id in 1..=3 {
-                regions.insert(id, store.open_region(region_spec(&table, id)).await.unwrap());
+                regions.insert(
+                    id,
+                    store.open_region(region_spec(&table, id)).await.unwrap(),
+                );
             }
             check(&regions, &acked).await;
             let mut work = Vec::new();
             for (id, region) in &regions {
                 for task in 0..4 {
                     let from = round * 1_000_000;
-                    work.push(writer(env.clone(), region.clone(), *id, task, Arc::clone(&acked), from));
+                    work.push(writer(
+                        env.clone(),
+                        region.clone(),
+                        *id,
+                        task,
+                        Arc::clone(&acked),
+                        from,
+                    ));
                 }
             }
             // Two crashes without a flush between every other round.
@@ -137,18 +163,27 @@ fn a_failed_sync_ends_the_process_and_acknowledges_nothing() {
         let region = store.open_region(region_spec(&table, 1)).await.unwrap();
         write(&env, &region, vec![put("a", "f", "q", 1, "1")]).await;
         env.disk.fail_sync.store(true, Ordering::SeqCst);
-        let locks = region.lock_rows([bytes("a")].into(), deadline(&env)).await.unwrap();
+        let locks = region
+            .lock_rows([bytes("a")].into(), deadline(&env))
+            .await
+            .unwrap();
         let cells = vec![put("a", "f", "q", 2, "2")];
         let answer = env
             .clock()
-            .timeout(Duration::from_millis(300), locks.write(cells, &[], Durability::SyncWal))
+            .timeout(
+                Duration::from_millis(300),
+                locks.write(cells, &[], Durability::SyncWal),
+            )
             .await;
         assert!(!matches!(answer, Ok(Ok(_))), "acknowledged without a sync");
         assert!(env.exited.load(Ordering::SeqCst));
         // What could still be lost is not read.
         let read = env
             .clock()
-            .timeout(Duration::from_millis(300), region.get(b"a", &Query::default()))
+            .timeout(
+                Duration::from_millis(300),
+                region.get(b"a", &Query::default()),
+            )
             .await;
         if let Ok(Ok(cells)) = read {
             assert_eq!(show(&cells), ["f:q@1=1"]);
@@ -173,7 +208,10 @@ fn a_full_disk_refuses_writes_and_service_returns() {
         let mut written = 0;
         let error = loop {
             let row = format!("r{written}");
-            let locks = region.lock_rows([bytes(&row)].into(), deadline(&env)).await.unwrap();
+            let locks = region
+                .lock_rows([bytes(&row)].into(), deadline(&env))
+                .await
+                .unwrap();
             let cells = vec![put(&row, "f", "q", 1, &value)];
             match locks.write(cells, &[], Durability::SyncWal).await {
                 Ok(_) => written += 1,
@@ -187,7 +225,10 @@ fn a_full_disk_refuses_writes_and_service_returns() {
         env.disk.full.store(false, Ordering::SeqCst);
         region.flush().await.unwrap();
         for _ in 0..200 {
-            let locks = region.lock_rows([bytes("back")].into(), deadline(&env)).await.unwrap();
+            let locks = region
+                .lock_rows([bytes("back")].into(), deadline(&env))
+                .await
+                .unwrap();
             let cells = vec![put("back", "f", "q", 1, "1")];
             if locks.write(cells, &[], Durability::SyncWal).await.is_ok() {
                 store.close().await.unwrap();
@@ -228,7 +269,11 @@ fn the_log_stays_bounded_with_idle_regions() {
             write(&env, &hot, vec![put("r", "f", "q", 1, &value)]).await;
             env.clock().sleep(Duration::from_millis(20)).await;
         }
-        assert!(env.disk.bytes() <= 8 * (64 << 10), "{} bytes of log", env.disk.bytes());
+        assert!(
+            env.disk.bytes() <= 8 * (64 << 10),
+            "{} bytes of log",
+            env.disk.bytes()
+        );
         for region in &idle {
             assert_eq!(get(region, "idle", &Query::default()).await, ["f:q@1=1"]);
         }
@@ -246,7 +291,9 @@ fn a_deleted_region_stays_deleted_and_its_path_can_be_used_again() {
         let (objects, disk, table) = (Arc::clone(&objects), disk.clone(), Arc::clone(&table));
         run(dir.path(), move |real| async move {
             let env = FaultEnv::new(real, disk);
-            let store = Store::open(env.clone(), Arc::clone(&objects), small()).await.unwrap();
+            let store = Store::open(env.clone(), Arc::clone(&objects), small())
+                .await
+                .unwrap();
             let spec = region_spec(&table, 1);
             if round > 0 {
                 // The last round's rows were neither flushed nor closed: they are in the log only.
@@ -257,7 +304,10 @@ fn a_deleted_region_stays_deleted_and_its_path_can_be_used_again() {
             let rows = scan(&region, RowRange::all(), false, &Query::default()).await;
             assert!(rows.is_empty(), "round {round}: {rows:?}");
             write(&env, &region, vec![put("a", "f", "q", 1, "1")]).await;
-            assert!(store.delete_region(region.info()).await.is_err(), "it is open");
+            assert!(
+                store.delete_region(region.info()).await.is_err(),
+                "it is open"
+            );
         });
     }
 }
@@ -302,7 +352,10 @@ fn a_damaged_log_and_cluster_file_are_refused_and_left_alone() {
         use object_store::ObjectStoreExt;
         objects.put(&path, newer.into()).await.unwrap();
         let env = FaultEnv::new(real, disk);
-        let error = Store::open(env, Arc::clone(&objects), small()).await.err().unwrap();
+        let error = Store::open(env, Arc::clone(&objects), small())
+            .await
+            .err()
+            .unwrap();
         assert!(error.message().contains("'cluster'"), "{error}");
         let left = objects.get(&path).await.unwrap().bytes().await.unwrap();
         assert_eq!(&left[..], newer.as_bytes());
@@ -318,14 +371,21 @@ fn write_mode_syncs_when_asked() {
     let mut config = small();
     config.wal_sync = WalSync::Write;
     {
-        let (objects, disk, table, config) =
-            (Arc::clone(&objects), disk.clone(), Arc::clone(&table), config.clone());
+        let (objects, disk, table, config) = (
+            Arc::clone(&objects),
+            disk.clone(),
+            Arc::clone(&table),
+            config.clone(),
+        );
         run(dir.path(), move |real| async move {
             let env = FaultEnv::new(real, disk);
             let store = Store::open(env.clone(), objects, config).await.unwrap();
             let region = store.open_region(region_spec(&table, 1)).await.unwrap();
             write(&env, &region, vec![put("a", "f", "q", 1, "1")]).await;
-            let locks = region.lock_rows([bytes("b")].into(), deadline(&env)).await.unwrap();
+            let locks = region
+                .lock_rows([bytes("b")].into(), deadline(&env))
+                .await
+                .unwrap();
             let cells = vec![put("b", "f", "q", 1, "1")];
             locks.write(cells, &[], Durability::FsyncWal).await.unwrap();
             assert_eq!(get(&region, "b", &Query::default()).await, ["f:q@1=1"]);

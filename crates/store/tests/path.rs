@@ -1,5 +1,7 @@
 //! The path: open, write, durable, read, crash, reopen with replay, flush, scan.
 
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 mod common;
 
 use std::collections::BTreeSet;
@@ -27,8 +29,16 @@ fn writes_survive_a_crash_and_a_clean_close() {
             ];
             write(&env, &region, cells).await;
         }
-        assert_eq!(get(&region, "row007", &Query::default()).await, ["f:a@1=v7", "g:b@2=x"]);
-        assert_eq!(scan(&region, RowRange::all(), false, &Query::default()).await.len(), 100);
+        assert_eq!(
+            get(&region, "row007", &Query::default()).await,
+            ["f:a@1=v7", "g:b@2=x"]
+        );
+        assert_eq!(
+            scan(&region, RowRange::all(), false, &Query::default())
+                .await
+                .len(),
+            100
+        );
         region.epoch()
         // Dropped without a close: as a crash.
     });
@@ -37,16 +47,32 @@ fn writes_survive_a_crash_and_a_clean_close() {
         let store = open(&env, objects).await;
         let region = store.open_region(spec_2).await.unwrap();
         assert_eq!(region.epoch(), epoch + 1);
-        assert_eq!(get(&region, "row042", &Query::default()).await, ["f:a@1=v42", "g:b@2=x"]);
+        assert_eq!(
+            get(&region, "row042", &Query::default()).await,
+            ["f:a@1=v42", "g:b@2=x"]
+        );
         write(&env, &region, vec![put("row042", "f", "a", 3, "new")]).await;
-        assert_eq!(get(&region, "row042", &Query::default()).await, ["f:a@3=new", "g:b@2=x"]);
+        assert_eq!(
+            get(&region, "row042", &Query::default()).await,
+            ["f:a@3=new", "g:b@2=x"]
+        );
         region.flush().await.unwrap();
-        assert_eq!(get(&region, "row042", &Query::default()).await, ["f:a@3=new", "g:b@2=x"]);
+        assert_eq!(
+            get(&region, "row042", &Query::default()).await,
+            ["f:a@3=new", "g:b@2=x"]
+        );
         assert_eq!(region.load().memstore_bytes, 0);
         assert!(region.load().store_files > 0);
         write(&env, &region, vec![put("zzz", "f", "a", 3, "last")]).await;
         store.close().await.unwrap();
-        assert_eq!(region.get(b"zzz", &Query::default()).await.unwrap_err().code(), Code::NotServingRegion);
+        assert_eq!(
+            region
+                .get(b"zzz", &Query::default())
+                .await
+                .unwrap_err()
+                .code(),
+            Code::NotServingRegion
+        );
     });
     let objects = local(&path);
     run(&path, move |env| async move {
@@ -120,16 +146,38 @@ fn a_scanner_keeps_its_moment() {
             .scan(RowRange::all(), false, Query::default(), at.clone())
             .await
             .unwrap();
-        assert_eq!(show(&scanner.next_row().await.unwrap().unwrap()), ["f:q@1=old"]);
-        write(&env, &region, vec![put("b", "f", "q", 2, "new"), put("bb", "f", "q", 2, "new")]).await;
+        assert_eq!(
+            show(&scanner.next_row().await.unwrap().unwrap()),
+            ["f:q@1=old"]
+        );
+        write(
+            &env,
+            &region,
+            vec![put("b", "f", "q", 2, "new"), put("bb", "f", "q", 2, "new")],
+        )
+        .await;
         region.flush().await.unwrap();
-        write(&env, &region, vec![marker("c", "f", "q", 9, CellType::DeleteColumn)]).await;
+        write(
+            &env,
+            &region,
+            vec![marker("c", "f", "q", 9, CellType::DeleteColumn)],
+        )
+        .await;
         region.flush().await.unwrap();
         region.compact(true).await.unwrap();
-        assert_eq!(show(&scanner.next_row().await.unwrap().unwrap()), ["f:q@1=old"]);
-        assert_eq!(show(&scanner.next_row().await.unwrap().unwrap()), ["f:q@1=old"]);
+        assert_eq!(
+            show(&scanner.next_row().await.unwrap().unwrap()),
+            ["f:q@1=old"]
+        );
+        assert_eq!(
+            show(&scanner.next_row().await.unwrap().unwrap()),
+            ["f:q@1=old"]
+        );
         assert!(scanner.next_row().await.unwrap().is_none());
-        assert_eq!(show(&region.get_at(b"b", &Query::default(), &at).await.unwrap()), ["f:q@1=old"]);
+        assert_eq!(
+            show(&region.get_at(b"b", &Query::default(), &at).await.unwrap()),
+            ["f:q@1=old"]
+        );
         let now = scan(&region, RowRange::all(), false, &Query::default()).await;
         assert_eq!(now.len(), 3, "{now:?}");
         drop((scanner, at));
@@ -155,19 +203,29 @@ fn locks_order_writes_and_time_out() {
         let first = locks.timestamp(b"r");
         assert!(locks.timestamp(b"r") > first);
         locks
-            .write(vec![put("r", "f", "q", first, "1")], &[(bytes("r"), 1, 2)], Durability::SyncWal)
+            .write(
+                vec![put("r", "f", "q", first, "1")],
+                &[(bytes("r"), 1, 2)],
+                Durability::SyncWal,
+            )
             .await
             .unwrap();
         let locks = region.lock_rows(rows(), deadline(&env)).await.unwrap();
         assert!(locks.nonce(b"r", 1, 2).await.unwrap());
         assert!(!locks.nonce(b"r", 1, 3).await.unwrap());
-        assert_eq!(show(&locks.read(b"r", &Query::default()).await.unwrap()).len(), 1);
+        assert_eq!(
+            show(&locks.read(b"r", &Query::default()).await.unwrap()).len(),
+            1
+        );
         locks.settle().await.unwrap();
         assert!(locks.read(b"other", &Query::default()).await.is_err());
         drop(locks);
         let no_family = region.lock_rows(rows(), deadline(&env)).await.unwrap();
         let cells = vec![put("r", "nope", "q", 1, "1")];
-        let error = no_family.write(cells, &[], Durability::SyncWal).await.unwrap_err();
+        let error = no_family
+            .write(cells, &[], Durability::SyncWal)
+            .await
+            .unwrap_err();
         assert_eq!(error.code(), Code::NoSuchColumnFamily);
         store.close().await.unwrap();
     });
@@ -182,8 +240,14 @@ fn a_second_open_fences_the_first_and_a_second_process_is_refused() {
         let store = open(&env, std::sync::Arc::clone(&objects)).await;
         let region = store.open_region(spec(&table)).await.unwrap();
         write(&env, &region, vec![put("r", "f", "q", 1, "1")]).await;
-        assert!(store.open_region(spec(&table)).await.is_err(), "open already");
-        let busy = Store::open(env.clone(), objects, config()).await.err().unwrap();
+        assert!(
+            store.open_region(spec(&table)).await.is_err(),
+            "open already"
+        );
+        let busy = Store::open(env.clone(), objects, config())
+            .await
+            .err()
+            .unwrap();
         assert!(busy.message().contains("another process"), "{busy}");
         let mut stale = spec(&table);
         region.close().await.unwrap();
@@ -212,8 +276,13 @@ fn the_kv_is_durable() {
             for n in 0..round {
                 assert_eq!(kv.get(&key(n)).await.unwrap(), Some(bytes("v")));
             }
-            assert_eq!(kv.scan_prefix(b"k").await.unwrap().len(), usize::from(round));
-            kv.write(vec![(key(round), Some(bytes("v"))), (key(200), None)]).await.unwrap();
+            assert_eq!(
+                kv.scan_prefix(b"k").await.unwrap().len(),
+                usize::from(round)
+            );
+            kv.write(vec![(key(round), Some(bytes("v"))), (key(200), None)])
+                .await
+                .unwrap();
             if round == 1 {
                 kv.close().await.unwrap();
             }

@@ -1,5 +1,7 @@
 //! Rows of every shape: hot, wide, with large cells, with markers; compaction must be invisible (T3, T4, T5, C4 to C7).
 
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env, RealEnv};
-use cadastre_store::{Region, RegionSpec, RowRange, Store};
+use cadastre_store::{ReadPoint, Region, RegionSpec, RowRange, Store};
 use cadastre_types::{
     Cell, CellType, Durability, FamilyDescriptor, Qualifiers, Query, RegionInfo, TableDescriptor,
 };
@@ -42,10 +44,16 @@ fn a_hot_row_stays_small() {
         for n in 0..3000 {
             write(&env, &region, vec![put("hot", "f", "q", n, &n.to_string())]).await;
         }
-        assert_eq!(get(&region, "hot", &Query::default()).await, ["f:q@2999=2999"]);
+        assert_eq!(
+            get(&region, "hot", &Query::default()).await,
+            ["f:q@2999=2999"]
+        );
         region.flush().await.unwrap();
         let load = region.load();
-        assert!(load.store_file_bytes < 4000, "{load:?}: all versions were kept");
+        assert!(
+            load.store_file_bytes < 4000,
+            "{load:?}: all versions were kept"
+        );
         assert_eq!(get(&region, "hot", &versions(5)).await.len(), 1);
         store.close().await.unwrap();
     });
@@ -54,7 +62,10 @@ fn a_hot_row_stays_small() {
 #[test]
 fn a_wide_row_reads_back_in_every_way_and_narrows_again() {
     let dir = tempfile::tempdir().unwrap();
-    let table = descriptor(vec![FamilyDescriptor::new("f").with("VERSIONS", "2"), FamilyDescriptor::new("g")]);
+    let table = descriptor(vec![
+        FamilyDescriptor::new("f").with("VERSIONS", "2"),
+        FamilyDescriptor::new("g"),
+    ]);
     run(dir.path(), |env| async move {
         let (store, region) = fresh(&env, &table).await;
         let q = |n: u32| format!("q{n:05}");
@@ -62,7 +73,15 @@ fn a_wide_row_reads_back_in_every_way_and_narrows_again() {
             let cells = (0..50).map(|n| put("wide", "f", &q(chunk * 50 + n), 10, "v"));
             write(&env, &region, cells.collect()).await;
         }
-        write(&env, &region, vec![put("wide", "g", "x", 1, "g"), put("wider", "f", "a", 1, "next")]).await;
+        write(
+            &env,
+            &region,
+            vec![
+                put("wide", "g", "x", 1, "g"),
+                put("wider", "f", "a", 1, "next"),
+            ],
+        )
+        .await;
         for flushed in [false, true] {
             if flushed {
                 region.flush().await.unwrap();
@@ -74,24 +93,49 @@ fn a_wide_row_reads_back_in_every_way_and_narrows_again() {
             let one = get(&region, "wide", &column("f", &q(777), 1)).await;
             assert_eq!(one, [format!("f:{}@10=v", q(777))]);
             let rows = scan(&region, RowRange::all(), false, &Query::default()).await;
-            assert_eq!(rows.iter().map(|(_, cells)| cells.len()).collect::<Vec<_>>(), [1501, 1]);
+            assert_eq!(
+                rows.iter()
+                    .map(|(_, cells)| cells.len())
+                    .collect::<Vec<_>>(),
+                [1501, 1]
+            );
             let mut back = scan(&region, RowRange::all(), true, &Query::default()).await;
             back.reverse();
             assert_eq!(rows, back);
         }
         // A marker over packed and overflow cells, an older put behind it, a newer one.
-        write(&env, &region, vec![marker("wide", "f", &q(777), 10, CellType::DeleteColumn)]).await;
+        write(
+            &env,
+            &region,
+            vec![marker("wide", "f", &q(777), 10, CellType::DeleteColumn)],
+        )
+        .await;
         write(&env, &region, vec![put("wide", "f", &q(777), 9, "old")]).await;
-        assert!(get(&region, "wide", &column("f", &q(777), 9)).await.is_empty());
+        assert!(
+            get(&region, "wide", &column("f", &q(777), 9))
+                .await
+                .is_empty()
+        );
         write(&env, &region, vec![put("wide", "f", &q(777), 11, "new")]).await;
-        assert_eq!(get(&region, "wide", &column("f", &q(777), 9)).await.len(), 1);
-        write(&env, &region, vec![marker("wide", "f", "", 10, CellType::DeleteFamily)]).await;
+        assert_eq!(
+            get(&region, "wide", &column("f", &q(777), 9)).await.len(),
+            1
+        );
+        write(
+            &env,
+            &region,
+            vec![marker("wide", "f", "", 10, CellType::DeleteFamily)],
+        )
+        .await;
         assert_eq!(get(&region, "wide", &Query::default()).await.len(), 2);
         region.compact(true).await.unwrap();
         let left = get(&region, "wide", &versions(9)).await;
         assert_eq!(left, [format!("f:{}@11=new", q(777)), "g:x@1=g".to_owned()]);
         // Narrow again, markers gone: an old put shows again, as after HBase's major compaction.
-        let raw = Query { raw: true, ..versions(9) };
+        let raw = Query {
+            raw: true,
+            ..versions(9)
+        };
         assert_eq!(get(&region, "wide", &raw).await.len(), 2);
         write(&env, &region, vec![put("wide", "f", &q(778), 5, "again")]).await;
         assert_eq!(get(&region, "wide", &Query::default()).await.len(), 3);
@@ -107,11 +151,17 @@ fn large_cells_overflow_at_once_and_are_trimmed() {
         let (store, region) = fresh(&env, &table).await;
         let large = "L".repeat(40_000);
         for n in 0..40 {
-            let cells = vec![put("r", "f", "big", n, &large), put("r", "f", "small", n, "s")];
+            let cells = vec![
+                put("r", "f", "big", n, &large),
+                put("r", "f", "small", n, "s"),
+            ];
             write(&env, &region, cells).await;
         }
         let cells = region.get(b"r", &versions(50)).await.unwrap();
-        assert_eq!(cells.iter().map(|c| c.timestamp).collect::<Vec<_>>(), [39, 39]);
+        assert_eq!(
+            cells.iter().map(|c| c.timestamp).collect::<Vec<_>>(),
+            [39, 39]
+        );
         assert_eq!(cells[0].value.len(), 40_000);
         region.flush().await.unwrap();
         region.compact(true).await.unwrap();
@@ -131,16 +181,30 @@ fn a_hot_column_of_a_wide_row_stays_cheap() {
         let cells = (0..2000).map(|n| put("wide", "f", &format!("q{n:05}"), 1, "v"));
         write(&env, &region, cells.collect()).await;
         for n in 2..1500 {
-            let locks = region.lock_rows([bytes("wide")].into(), deadline(&env)).await.unwrap();
-            let old = locks.read(b"wide", &column("f", "q00007", 1)).await.unwrap();
+            let locks = region
+                .lock_rows([bytes("wide")].into(), deadline(&env))
+                .await
+                .unwrap();
+            let old = locks
+                .read(b"wide", &column("f", "q00007", 1))
+                .await
+                .unwrap();
             assert_eq!(old[0].timestamp, n - 1);
             let cells = vec![put("wide", "f", "q00007", n, "v")];
             locks.write(cells, &[], Durability::SyncWal).await.unwrap();
         }
         region.flush().await.unwrap();
         region.compact(true).await.unwrap();
-        let raw = Query { raw: true, columns: BTreeMap::new(), ..versions(u32::MAX) };
-        assert_eq!(get(&region, "wide", &raw).await.len(), 2000, "old versions were dropped");
+        let raw = Query {
+            raw: true,
+            columns: BTreeMap::new(),
+            ..versions(u32::MAX)
+        };
+        assert_eq!(
+            get(&region, "wide", &raw).await.len(),
+            2000,
+            "old versions were dropped"
+        );
         store.close().await.unwrap();
     });
 }
@@ -153,7 +217,10 @@ fn counters_are_exact_under_concurrency() {
         let (store, region) = fresh(&env, &table).await;
         let work = (0..8).map(|_| async {
             for _ in 0..100 {
-                let locks = region.lock_rows([bytes("c")].into(), deadline(&env)).await.unwrap();
+                let locks = region
+                    .lock_rows([bytes("c")].into(), deadline(&env))
+                    .await
+                    .unwrap();
                 let old = locks.read(b"c", &Query::default()).await.unwrap();
                 let value = old.first().map_or(0, |cell| {
                     String::from_utf8_lossy(&cell.value).parse::<u32>().unwrap()
@@ -184,7 +251,10 @@ fn nonces_survive_a_crash() {
         run(dir.path(), move |env| async move {
             let store = open(&env, objects).await;
             let region = store.open_region(spec(&table)).await.unwrap();
-            let locks = region.lock_rows([bytes("r")].into(), deadline(&env)).await.unwrap();
+            let locks = region
+                .lock_rows([bytes("r")].into(), deadline(&env))
+                .await
+                .unwrap();
             for nonce in 0..round {
                 assert!(locks.nonce(b"r", 7, nonce).await.unwrap());
             }
@@ -199,7 +269,12 @@ fn nonces_survive_a_crash() {
             }
             // Nonces are not cells.
             assert_eq!(get(&region, "r", &Query::default()).await.len(), 1);
-            assert_eq!(scan(&region, RowRange::all(), false, &Query::default()).await.len(), 1);
+            assert_eq!(
+                scan(&region, RowRange::all(), false, &Query::default())
+                    .await
+                    .len(),
+                1
+            );
         });
     }
 }
@@ -218,7 +293,10 @@ fn timestamps_go_on_after_a_crash() {
             let mut last = last;
             // Far more than one a millisecond: the row runs ahead of the clock.
             for _ in 0..300 {
-                let locks = region.lock_rows([bytes("r")].into(), deadline(&env)).await.unwrap();
+                let locks = region
+                    .lock_rows([bytes("r")].into(), deadline(&env))
+                    .await
+                    .unwrap();
                 let mut at = 0;
                 for _ in 0..10 {
                     at = locks.timestamp(b"r");
@@ -244,13 +322,20 @@ fn meta_rows_are_in_their_own_order() {
             expected_epoch: None,
         };
         let region = store.open_region(spec).await.unwrap();
-        let rows = ["t", "t,,1", "t,a,1", "t,a,2", "t,a+,1", "t,a,b,1", "u", "t-1,,5"];
+        let rows = [
+            "t", "t,,1", "t,a,1", "t,a,2", "t,a+,1", "t,a,b,1", "u", "t-1,,5",
+        ];
         for row in rows {
             write(&env, &region, vec![put(row, "info", "q", 1, row)]).await;
         }
         let all = scan(&region, RowRange::all(), false, &Query::default()).await;
         let order: Vec<_> = all.into_iter().map(|(row, _)| row).collect();
-        assert_eq!(order, ["t", "t,,1", "t,a,1", "t,a,2", "t,a+,1", "t,a,b,1", "t-1,,5", "u"]);
+        assert_eq!(
+            order,
+            [
+                "t", "t,,1", "t,a,1", "t,a,2", "t,a+,1", "t,a,b,1", "t-1,,5", "u"
+            ]
+        );
         // The closest row at or before a look-up key.
         let range = RowRange {
             start: Bytes::new(),
@@ -270,7 +355,12 @@ fn a_removed_familys_cells_do_not_come_back() {
     let table = descriptor(vec![FamilyDescriptor::new("f"), FamilyDescriptor::new("g")]);
     run(dir.path(), |env| async move {
         let (store, region) = fresh(&env, &table).await;
-        write(&env, &region, vec![put("r", "f", "q", 1, "f"), put("r", "g", "q", 1, "g")]).await;
+        write(
+            &env,
+            &region,
+            vec![put("r", "f", "q", 1, "f"), put("r", "g", "q", 1, "g")],
+        )
+        .await;
         let mut without = (*table).clone();
         without.families.remove(&b"g"[..]);
         region.alter(Arc::new(without.clone())).await.unwrap();
@@ -279,7 +369,10 @@ fn a_removed_familys_cells_do_not_come_back() {
         // Added again with another id: it starts empty.
         let mut again = FamilyDescriptor::new("g");
         again.id = 3;
-        region.alter(Arc::new(without.with_family(again))).await.unwrap();
+        region
+            .alter(Arc::new(without.with_family(again)))
+            .await
+            .unwrap();
         assert_eq!(get(&region, "r", &Query::default()).await, ["f:q@1=f"]);
         store.close().await.unwrap();
     });
@@ -299,10 +392,73 @@ fn files_are_merged_without_being_asked() {
             if region.load().store_files < 6 {
                 break;
             }
-            env.clock().sleep(std::time::Duration::from_millis(20)).await;
+            env.clock()
+                .sleep(std::time::Duration::from_millis(20))
+                .await;
         }
         assert!(region.load().store_files < 6, "{:?}", region.load());
-        assert_eq!(scan(&region, RowRange::all(), false, &Query::default()).await.len(), 12);
+        assert_eq!(
+            scan(&region, RowRange::all(), false, &Query::default())
+                .await
+                .len(),
+            12
+        );
+        store.close().await.unwrap();
+    });
+}
+
+/// A scanner that is older than the files it began with (T9, C12).
+#[test]
+fn a_scanner_outlives_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = descriptor(vec![FamilyDescriptor::new("f")]);
+    run(dir.path(), |env| async move {
+        let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let mut config = config();
+        config.checkpoint_lifetime_ms = 1000;
+        config.garbage_min_age_ms = 0;
+        config.compact_at_files = 2;
+        let store = Store::open(env.clone(), objects, config).await.unwrap();
+        let region = store.open_region(spec(&table)).await.unwrap();
+        let row = |n: usize| format!("r{n:04}");
+        for n in 0..200 {
+            write(
+                &env,
+                &region,
+                vec![put(&row(n), "f", "q", 1, &"old".repeat(300))],
+            )
+            .await;
+            if n % 50 == 0 {
+                region.flush().await.unwrap();
+            }
+        }
+        region.flush().await.unwrap();
+        let at = region.read_point().await.unwrap();
+        let mut scanner = region
+            .scan(RowRange::all(), false, Query::default(), at)
+            .await
+            .unwrap();
+        for n in 0..200 {
+            let cells = scanner.next_row().await.unwrap().unwrap();
+            assert_eq!(cells[0].row, row(n));
+            assert_eq!(cells[0].timestamp, 1, "as of its moment");
+            if n % 20 == 0 {
+                for m in 0..200 {
+                    write(
+                        &env,
+                        &region,
+                        vec![put(&row(m), "f", "q", n as i64 + 2, "new")],
+                    )
+                    .await;
+                }
+                region.flush().await.unwrap();
+                region.compact(true).await.unwrap();
+                env.clock()
+                    .sleep(std::time::Duration::from_millis(250))
+                    .await;
+            }
+        }
+        assert!(scanner.next_row().await.unwrap().is_none());
         store.close().await.unwrap();
     });
 }
@@ -329,19 +485,44 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn cell_of(step: &Step, padding: &str) -> Option<Cell> {
-    let name = |q: u8| if q == 0 { String::new() } else { format!("q{q}") };
+    let name = |q: u8| {
+        if q == 0 {
+            String::new()
+        } else {
+            format!("q{q}")
+        }
+    };
     match step {
         // Some values are large, so rows are in both forms.
         Step::Put(r, q, t, v) => {
-            let value = if *v < 20 { format!("{v}{padding}") } else { v.to_string() };
+            let value = if *v < 20 {
+                format!("{v}{padding}")
+            } else {
+                v.to_string()
+            };
             Some(put(&format!("r{r}"), "f", &name(*q), *t, &value))
         }
         Step::Mark(r, q, t, kind) => {
-            let qualifier = if kind.is_family_wide() { String::new() } else { name(*q) };
+            let qualifier = if kind.is_family_wide() {
+                String::new()
+            } else {
+                name(*q)
+            };
             Some(marker(&format!("r{r}"), "f", &qualifier, *t, *kind))
         }
         Step::Flush | Step::Compact => None,
     }
+}
+
+/// What a read point shows.
+async fn scan_at(region: &Region<RealEnv>, at: ReadPoint<RealEnv>) -> Vec<Vec<String>> {
+    let range = RowRange::all();
+    let mut scanner = region.scan(range, false, versions(9), at).await.unwrap();
+    let mut rows = Vec::new();
+    while let Some(cells) = scanner.next_row().await.unwrap() {
+        rows.push(show(&cells));
+    }
+    rows
 }
 
 /// The same history with and without flushes and minor compactions, a snapshot held open: every read is the same (T4).
@@ -352,8 +533,12 @@ fn compaction_is_invisible() {
     let families = [
         FamilyDescriptor::new("f"),
         FamilyDescriptor::new("f").with("VERSIONS", "3"),
-        FamilyDescriptor::new("f").with("VERSIONS", "2").with("KEEP_DELETED_CELLS", "TRUE"),
-        FamilyDescriptor::new("f").with("VERSIONS", "2").with("NEW_VERSION_BEHAVIOR", "true"),
+        FamilyDescriptor::new("f")
+            .with("VERSIONS", "2")
+            .with("KEEP_DELETED_CELLS", "TRUE"),
+        FamilyDescriptor::new("f")
+            .with("VERSIONS", "2")
+            .with("NEW_VERSION_BEHAVIOR", "true"),
     ];
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 24,
@@ -378,13 +563,20 @@ fn compaction_is_invisible() {
                 for step in &steps {
                     match step {
                         Step::Flush => {
-                            pins.push(busy.read_point().await.unwrap());
+                            let at = busy.read_point().await.unwrap();
+                            pins.push((at.clone(), scan_at(&busy, at).await));
                             busy.flush().await.unwrap();
                         }
                         Step::Compact => {
-                            pins.clear();
                             busy.flush().await.unwrap();
                             busy.compact(false).await.unwrap();
+                            for (at, seen) in &pins {
+                                let again = scan_at(&busy, at.clone()).await;
+                                assert_eq!(&again, seen, "an open snapshot changed");
+                            }
+                            if pins.len() > 2 {
+                                pins.clear();
+                            }
                         }
                         _ => {
                             let cell = cell_of(step, &padding).unwrap();

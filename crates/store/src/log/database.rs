@@ -251,10 +251,7 @@ impl<E: Env> WriterInit for LogWal<E> {
         self.lane.wait_durable(fence).await.map_err(unavailable)?;
         let (groups, deleted) = {
             let index = self.shared.index.lock().expect("not poisoned");
-            (
-                index.groups_of(&self.path),
-                index.deleted_up_to(&self.path),
-            )
+            (index.groups_of(&self.path), index.deleted_up_to(&self.path))
         };
         let replay = Replay::new(
             Arc::clone(&self.path),
@@ -286,10 +283,9 @@ impl<E: Env> WalWriter for LogWriter<E> {
             return Ok(());
         };
         let (epoch, sequence) = (self.database.epoch, first.seq);
-        self.database
-            .push(&self.shared, sequence, |lsn| {
-                Encoded::rows(epoch, lsn, sequence, write_batch)
-            })?;
+        self.database.push(&self.shared, sequence, |lsn| {
+            Encoded::rows(epoch, lsn, sequence, write_batch)
+        })?;
         Ok(())
     }
 
@@ -301,9 +297,9 @@ impl<E: Env> WalWriter for LogWriter<E> {
         let lane = Arc::clone(&self.database.lane);
         Ok(WalFlushResult {
             wal_id,
-            completion: Box::pin(async move {
-                lane.wait_durable(wal_id).await.map_err(unavailable)
-            }),
+            completion: Box::pin(
+                async move { lane.wait_durable(wal_id).await.map_err(unavailable) },
+            ),
         })
     }
 

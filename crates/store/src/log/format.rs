@@ -152,7 +152,9 @@ fn group_crc(salt: u64, records: u32, last_lsn: u64, synced_lsn: u64, body: &[u8
 /// Reads the group at the start of `bytes` if it is whole.
 pub(crate) fn group_at(salt: u64, bytes: &[u8]) -> Option<(GroupHeader, &[u8])> {
     let header = GroupHeader::decode(bytes)?;
-    let body = bytes.get(GROUP_HEADER_LEN..)?.get(..header.body_len as usize)?;
+    let body = bytes
+        .get(GROUP_HEADER_LEN..)?
+        .get(..header.body_len as usize)?;
     header.matches(salt, body).then_some((header, body))
 }
 
@@ -272,8 +274,16 @@ fn put_row(out: &mut Vec<u8>, row: &RowEntry) {
         ValueDeletable::Merge(value) => (ROW_MERGE, Some(value)),
         ValueDeletable::Tombstone => (ROW_TOMBSTONE, None),
     };
-    let created = if row.create_ts.is_some() { ROW_CREATED } else { 0 };
-    let expires = if row.expire_ts.is_some() { ROW_EXPIRES } else { 0 };
+    let created = if row.create_ts.is_some() {
+        ROW_CREATED
+    } else {
+        0
+    };
+    let expires = if row.expire_ts.is_some() {
+        ROW_EXPIRES
+    } else {
+        0
+    };
     out.push(kind | created | expires);
     for time in [row.create_ts, row.expire_ts].into_iter().flatten() {
         out.extend_from_slice(&time.to_le_bytes());
@@ -290,7 +300,10 @@ fn put_row(out: &mut Vec<u8>, row: &RowEntry) {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Record {
     /// Defines a number.
-    Name { id: u32, path: String },
+    Name {
+        id: u32,
+        path: String,
+    },
     /// Rows; their bytes are still encoded, most readers want one database's only.
     Rows {
         id: u32,

@@ -17,9 +17,7 @@ use rand::RngCore;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::database::{DatabaseLog, Durable};
-use super::format::{
-    Encoded, GROUP_HEADER_LEN, GroupBuilder, SEGMENT_HEADER_LEN, SegmentHeader,
-};
+use super::format::{Encoded, GROUP_HEADER_LEN, GroupBuilder, SEGMENT_HEADER_LEN, SegmentHeader};
 use super::index::GroupRef;
 use super::{DIR, Shared, segment_path};
 use crate::store::WalSync;
@@ -354,7 +352,10 @@ impl<E: Env> Committer<E> {
 
     fn publish_room_of(&self, shared: &Shared<E>) {
         let segment = Self::segment_bytes(shared);
-        let active = self.active.as_ref().map_or(0, |a| segment.saturating_sub(a.end));
+        let active = self
+            .active
+            .as_ref()
+            .map_or(0, |a| segment.saturating_sub(a.end));
         let spare = if self.spare.is_some() { segment } else { 0 };
         // What does not fit in the rest of the active segment goes to the spare whole, so the rest is not counted with it.
         let room = if spare > 0 { spare } else { active };
@@ -373,7 +374,8 @@ impl<E: Env> Committer<E> {
             if !group.is_empty()
                 && (group_bytes + len > GROUP_BYTES_MAX || !self.fits(shared, group_bytes + len))
             {
-                self.write_and_publish(shared, std::mem::take(&mut group)).await;
+                self.write_and_publish(shared, std::mem::take(&mut group))
+                    .await;
                 group_bytes = 0;
             }
             group_bytes += len;
@@ -418,7 +420,10 @@ impl<E: Env> Committer<E> {
             Some(spare) => spare,
             None => self.wait_for_spare(shared).await,
         };
-        let salt = shared.env.rng(&format!("log segment {}", spare.number)).next_u64();
+        let salt = shared
+            .env
+            .rng(&format!("log segment {}", spare.number))
+            .next_u64();
         let header = SegmentHeader {
             lane: self.number,
             number: spare.number,
@@ -448,10 +453,7 @@ impl<E: Env> Committer<E> {
         self.take_spare(shared).await;
     }
 
-    async fn wait_for_spare(
-        &mut self,
-        shared: &Arc<Shared<E>>,
-    ) -> Spare<<E::Disk as Disk>::File> {
+    async fn wait_for_spare(&mut self, shared: &Arc<Shared<E>>) -> Spare<<E::Disk as Disk>::File> {
         loop {
             let coming = self.coming.take().unwrap_or_else(|| make_spare(shared));
             // The maker only goes away with the node's runtime; then this task does too.
@@ -464,7 +466,10 @@ impl<E: Env> Committer<E> {
     /// Writes one group, makes it as durable as the mode says, and tells the databases and whoever waits.
     async fn write_and_publish(&mut self, shared: &Arc<Shared<E>>, group: Vec<Pending>) {
         let last_lsn = group.last().expect("a group has records").lsn;
-        let active = self.active.as_mut().expect("there is room, so there is a segment");
+        let active = self
+            .active
+            .as_mut()
+            .expect("there is room, so there is a segment");
         let mut builder = GroupBuilder::new();
         let mut named = Vec::new();
         for pending in &group {

@@ -21,9 +21,8 @@ use cadastre_env::{Clock, Disk, Env};
 use cadastre_types::{Code, Error, Result};
 
 use database::{DatabaseLog, LogWal};
-pub(crate) use lane::Lane;
 use index::Index;
-
+pub(crate) use lane::Lane;
 
 use crate::error::from_io;
 use crate::store::WalSync;
@@ -138,7 +137,11 @@ impl<E: Env> Log<E> {
     /// The lane of the core this is called on; of several on one thread (the simulator has all cores on one) each in turn.
     pub(crate) fn lane_here(&self) -> Arc<Lane> {
         let here = std::thread::current().id();
-        let own: Vec<_> = self.lanes.iter().filter(|lane| lane.thread == here).collect();
+        let own: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(|lane| lane.thread == here)
+            .collect();
         let turn = self.next_lane.fetch_add(1, Ordering::Relaxed);
         Arc::clone(if own.is_empty() {
             &self.lanes[turn % self.lanes.len()]
@@ -232,7 +235,11 @@ impl<E: Env> Log<E> {
                 .disk()
                 .remove(&path)
                 .map_err(|e| from_io(&format!("removing {path}"), &e))?;
-            self.shared.index.lock().expect("not poisoned").remove(*number);
+            self.shared
+                .index
+                .lock()
+                .expect("not poisoned")
+                .remove(*number);
         }
         if !free.is_empty() {
             tracing::debug!(segments = free.len(), "log truncated");

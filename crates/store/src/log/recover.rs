@@ -214,9 +214,9 @@ fn build_index<F>(lanes: &BTreeMap<u32, Vec<Scanned<F>>>) -> Result<Index<F>> {
                     names.insert(*id, path);
                     continue;
                 }
-                let path = names
-                    .get(&record_id(&record))
-                    .ok_or_else(|| Error::corrupt("a record of an unnamed database").context(place()))?;
+                let path = names.get(&record_id(&record)).ok_or_else(|| {
+                    Error::corrupt("a record of an unnamed database").context(place())
+                })?;
                 index.note_record(number, path, at, &record);
             }
         }

@@ -55,7 +55,10 @@ impl<F: LogFile> Replay<F> {
                 place()
             ))))
         };
-        let head = group.file.read(group.at.offset, GROUP_HEADER_LEN).map_err(io)?;
+        let head = group
+            .file
+            .read(group.at.offset, GROUP_HEADER_LEN)
+            .map_err(io)?;
         let header = GroupHeader::decode(&head).ok_or_else(damaged)?;
         if u64::from(header.body_len) > super::SEGMENT_BYTES_MAX {
             return Err(damaged());
@@ -75,8 +78,8 @@ impl<F: LogFile> Replay<F> {
 
     fn take_group(&mut self, group: &ReplayGroup<F>) -> Result<(), WalError> {
         let (header, body) = Self::read(group)?;
-        let records = format::records(&header, body)
-            .map_err(|error| WalError::DataError(Arc::new(error)))?;
+        let records =
+            format::records(&header, body).map_err(|error| WalError::DataError(Arc::new(error)))?;
         for record in records {
             match record {
                 Record::Rows {

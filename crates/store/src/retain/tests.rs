@@ -24,13 +24,15 @@ fn rules() -> impl Strategy<Value = Rules> {
         keep,
         any::<bool>(),
     )
-        .prop_map(|(max_versions, min_versions, ttl_ms, keep_deleted, nvb)| Rules {
-            max_versions,
-            min_versions,
-            ttl_ms,
-            keep_deleted,
-            new_version_behavior: nvb,
-        })
+        .prop_map(
+            |(max_versions, min_versions, ttl_ms, keep_deleted, nvb)| Rules {
+                max_versions,
+                min_versions,
+                ttl_ms,
+                keep_deleted,
+                new_version_behavior: nvb,
+            },
+        )
 }
 
 fn ranges() -> impl Strategy<Value = TimeRange> {
@@ -66,7 +68,9 @@ struct Model<'a> {
 
 impl Model<'_> {
     fn expired(&self, cell: &StoredCell) -> bool {
-        self.rules.ttl_ms.is_some_and(|ttl| cell.timestamp < NOW - ttl)
+        self.rules
+            .ttl_ms
+            .is_some_and(|ttl| cell.timestamp < NOW - ttl)
     }
 
     fn alive(&self, cell: &StoredCell) -> bool {
@@ -125,7 +129,10 @@ impl Model<'_> {
             Qualifiers::All => true,
             Qualifiers::These(these) => these.contains(&put.qualifier),
         };
-        let rank = self.newer(put).filter(|other| self.candidate(other)).count();
+        let rank = self
+            .newer(put)
+            .filter(|other| self.candidate(other))
+            .count();
         put.cell_type == CellType::Put
             && wanted
             && self.candidate(put)

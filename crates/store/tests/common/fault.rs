@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::{
-    Clock, Disk, DiskLock, Env, LogFile, RealClock, RealEnv, RealNet, Rng, Task,
-};
+use cadastre_env::{Clock, Disk, DiskLock, Env, LogFile, RealClock, RealEnv, RealNet, Rng, Task};
 use futures::future::{BoxFuture, LocalBoxFuture};
 use rand::{Rng as _, SeedableRng};
 

@@ -82,7 +82,13 @@ pub(crate) fn put(row: &str, family: &str, qualifier: &str, timestamp: i64, valu
     )
 }
 
-pub(crate) fn marker(row: &str, family: &str, qualifier: &str, timestamp: i64, kind: CellType) -> Cell {
+pub(crate) fn marker(
+    row: &str,
+    family: &str,
+    qualifier: &str,
+    timestamp: i64,
+    kind: CellType,
+) -> Cell {
     Cell {
         cell_type: kind,
         ..put(row, family, qualifier, timestamp, "")
@@ -97,10 +103,7 @@ pub(crate) fn deadline<E: Env>(env: &E) -> Duration {
 pub(crate) async fn write<E: Env>(env: &E, region: &Region<E>, cells: Vec<Cell>) -> u64 {
     let rows: BTreeSet<Bytes> = cells.iter().map(|cell| cell.row.clone()).collect();
     let locks = region.lock_rows(rows, deadline(env)).await.unwrap();
-    locks
-        .write(cells, &[], Durability::SyncWal)
-        .await
-        .unwrap()
+    locks.write(cells, &[], Durability::SyncWal).await.unwrap()
 }
 
 /// `qualifier@timestamp=value` of each cell, markers by their type.
@@ -142,7 +145,10 @@ pub(crate) async fn scan<E: Env>(
     query: &Query,
 ) -> Vec<(String, Vec<String>)> {
     let at = region.read_point().await.unwrap();
-    let mut scanner = region.scan(range, reversed, query.clone(), at).await.unwrap();
+    let mut scanner = region
+        .scan(range, reversed, query.clone(), at)
+        .await
+        .unwrap();
     let mut rows = Vec::new();
     while let Some(cells) = scanner.next_row().await.unwrap() {
         let row = String::from_utf8_lossy(&cells[0].row).into_owned();
@@ -157,7 +163,9 @@ pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     program: impl FnOnce(RealEnv) -> F,
 ) -> T {
     let env = env(dir);
-    let answer = env.block_on(program(env.clone())).expect("the program panicked");
+    let answer = env
+        .block_on(program(env.clone()))
+        .expect("the program panicked");
     env.shutdown();
     answer
 }

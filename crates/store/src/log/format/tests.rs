@@ -48,7 +48,12 @@ fn golden() {
     assert_eq!(SegmentHeader::decode(&bytes).unwrap(), Some(header));
 
     let rows = [
-        row(b"k", ValueDeletable::Merge(Bytes::from_static(b"v")), 300, true),
+        row(
+            b"k",
+            ValueDeletable::Merge(Bytes::from_static(b"v")),
+            300,
+            true,
+        ),
         row(b"d", ValueDeletable::Tombstone, 300, false),
     ];
     let bytes = group(&[(1, Encoded::rows(1, 9, 300, &rows))], 7, 9, 8);
@@ -72,7 +77,12 @@ fn golden() {
 #[test]
 fn records_come_back() {
     let rows = vec![
-        row(b"a", ValueDeletable::Value(Bytes::from_static(b"1")), 5, true),
+        row(
+            b"a",
+            ValueDeletable::Value(Bytes::from_static(b"1")),
+            5,
+            true,
+        ),
         row(b"b", ValueDeletable::Merge(Bytes::new()), 5, true),
         row(b"c", ValueDeletable::Tombstone, 5, false),
     ];

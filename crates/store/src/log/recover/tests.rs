@@ -67,11 +67,17 @@ async fn zero(env: &RealEnv, number: u64, from: u64, to: u64) {
 fn an_empty_directory_and_unused_spares() {
     run(|env| async move {
         let found = recover(env.disk()).await.unwrap();
-        assert_eq!((found.last_lsn, found.last_segment, found.index.len()), (0, 0, 0));
+        assert_eq!(
+            (found.last_lsn, found.last_segment, found.index.len()),
+            (0, 0, 0)
+        );
         env.disk().create(&segment_path(7), SEGMENT).await.unwrap();
         let found = recover(env.disk()).await.unwrap();
         assert_eq!((found.last_segment, found.index.len()), (7, 0));
-        assert!(env.disk().list(DIR).unwrap().is_empty(), "the spare is gone");
+        assert!(
+            env.disk().list(DIR).unwrap().is_empty(),
+            "the spare is gone"
+        );
     });
 }
 
@@ -135,9 +141,15 @@ fn a_damaged_header_with_groups_behind_it_is_damage() {
     run(|env| async move {
         segment(&env, 1, 0, &[(1, 0)]).await;
         zero(&env, 1, 0, 20).await;
-        assert_eq!(recover(env.disk()).await.err().unwrap().code(), Code::Corrupt);
+        assert_eq!(
+            recover(env.disk()).await.err().unwrap().code(),
+            Code::Corrupt
+        );
         zero(&env, 1, 0, 64).await;
-        assert_eq!(recover(env.disk()).await.err().unwrap().code(), Code::Corrupt);
+        assert_eq!(
+            recover(env.disk()).await.err().unwrap().code(),
+            Code::Corrupt
+        );
     });
 }
 
