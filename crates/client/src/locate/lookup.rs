@@ -304,6 +304,29 @@ fn served(entry: &MetaEntry) -> Served {
     }
 }
 
+fn miss(check: Check, code: Code, text: String) -> Miss {
+    Miss {
+        check,
+        error: Error::new(code, text),
+    }
+}
+
+/// The entry of a row, if it is one and of the table (checks b and d).
+fn readable<'a>(table: &TableName, row: &'a DirectoryRow) -> Result<&'a MetaEntry, Miss> {
+    let key = notation::to_text(&row.key);
+    let why = match &row.entry {
+        Ok(Some(entry)) if entry.info.table == *table => return Ok(entry),
+        Ok(Some(entry)) => {
+            let text = format!("Table '{table}' was not found, got: {}.", entry.info.table);
+            return Err(miss(Check::OtherTable, Code::TableNotFound, text));
+        }
+        Ok(None) => String::new(),
+        Err(error) => format!(": {error}"),
+    };
+    let text = format!("RegionInfo null in {table}, directory row '{key}'{why}");
+    Err(miss(Check::Unreadable, Code::Io, text))
+}
+
 /// Finds the wanted region in rows of the tier above, nearest first.
 ///
 /// # Errors
@@ -313,68 +336,25 @@ pub(crate) fn judge(
     rows: &[DirectoryRow],
     is_dead: impl Fn(&ServerName) -> bool,
 ) -> Result<Location, Miss> {
-    let miss = |check, code, text: String| {
-        Err(Miss {
-            check,
-            error: Error::new(code, text),
-        })
-    };
     let table = wanted.table;
     if rows.is_empty() {
-        return miss(Check::NoRow, Code::TableNotFound, table.to_string());
+        return Err(miss(Check::NoRow, Code::TableNotFound, table.to_string()));
     }
     let mut parent = None;
     for row in rows {
-        let key = notation::to_text(&row.key);
-        let entry = match &row.entry {
-            Ok(Some(entry)) => entry,
-            Ok(None) => {
-                let text = format!("RegionInfo null in {table}, directory row '{key}'");
-                return miss(Check::Unreadable, Code::Io, text);
-            }
-            Err(error) => {
-                let text = format!("RegionInfo null in {table}, directory row '{key}': {error}");
-                return miss(Check::Unreadable, Code::Io, text);
-            }
-        };
-        if entry.info.table != *table {
-            let text = format!("Table '{table}' was not found, got: {}.", entry.info.table);
-            return miss(Check::OtherTable, Code::TableNotFound, text);
-        }
+        let entry = readable(table, row)?;
         if !wanted.is_met_by(&entry.info) {
             continue;
         }
-        let what = || format!("region {key}, which holds {}", wanted.row_text());
-        match served(entry) {
-            Served::Parent => {
-                parent.get_or_insert(key);
-                continue;
-            }
-            Served::Offline => {
-                let text = format!("{} is offline; its table may be disabled", what());
-                return miss(Check::Offline, Code::RegionOffline, text);
-            }
-            Served::NotYet => {
-                let text = format!("{} is in state {}: no server yet", what(), entry.state);
-                return miss(Check::NoServer, Code::NoServerForRegion, text);
-            }
-            Served::Maybe => {}
+        let key = notation::to_text(&row.key);
+        if served(entry) == Served::Parent {
+            parent.get_or_insert(key);
+            continue;
         }
-        let Some(location) = location(row, entry, wanted.replica) else {
-            let text = format!(
-                "no server address listed for replica {} of {}",
-                wanted.replica,
-                what()
-            );
-            return miss(Check::NoServer, Code::NoServerForRegion, text);
-        };
-        if is_dead(&location.server) {
-            let text = format!("{} is on {}, but it is dead", what(), location.server);
-            return miss(Check::DeadServer, Code::RegionServerStopped, text);
-        }
-        return Ok(location);
+        let what = format!("region {key}, which holds {}", wanted.row_text());
+        return usable_location(wanted, row, entry, &what, is_dead);
     }
-    match parent {
+    Err(match parent {
         Some(key) => miss(
             Check::ParentOnly,
             Code::RegionOffline,
@@ -388,7 +368,38 @@ pub(crate) fn judge(
             Code::Io,
             format!("Unable to find region for {} in {table}", wanted.row_text()),
         ),
+    })
+}
+
+/// The location in the row of the wanted region (checks f, g and h).
+fn usable_location(
+    wanted: &Wanted<'_>,
+    row: &DirectoryRow,
+    entry: &MetaEntry,
+    what: &str,
+    is_dead: impl Fn(&ServerName) -> bool,
+) -> Result<Location, Miss> {
+    match served(entry) {
+        Served::Offline => {
+            let text = format!("{what} is offline; its table may be disabled");
+            return Err(miss(Check::Offline, Code::RegionOffline, text));
+        }
+        Served::NotYet => {
+            let text = format!("{what} is in state {}: no server yet", entry.state);
+            return Err(miss(Check::NoServer, Code::NoServerForRegion, text));
+        }
+        Served::Parent | Served::Maybe => {}
     }
+    let replica = wanted.replica;
+    let Some(location) = location(row, entry, replica) else {
+        let text = format!("no server address listed for replica {replica} of {what}");
+        return Err(miss(Check::NoServer, Code::NoServerForRegion, text));
+    };
+    if is_dead(&location.server) {
+        let text = format!("{what} is on {}, but it is dead", location.server);
+        return Err(miss(Check::DeadServer, Code::RegionServerStopped, text));
+    }
+    Ok(location)
 }
 
 /// The location of a replica in a row, if a server is named.

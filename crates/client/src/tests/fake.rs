@@ -488,26 +488,7 @@ impl Server {
                     },
                 )
             }
-            None => {
-                let scan = convert::scan(request.scan.as_ref().unwrap())?;
-                let specifier = request.region.as_ref().unwrap();
-                let is_meta = specifier.value == RegionInfo::meta().name();
-                let (region, left) = if is_meta {
-                    (RegionInfo::meta(), meta_cells(&self.cluster, &world, &scan))
-                } else {
-                    let region = self.region(&world, specifier)?;
-                    let left = region_cells(&world, &region, &scan);
-                    (region, left)
-                };
-                world.next_scanner += 1;
-                let open = OpenScan {
-                    server: self.index,
-                    region,
-                    left,
-                    next_call_seq: 0,
-                };
-                (world.next_scanner, open)
-            }
+            None => self.open_scan(&mut world, &request)?,
         };
         let heartbeat = world.heartbeats && id % 2 == 0 && open.next_call_seq == 1;
         let limit = request.limit_of_rows.filter(|limit| *limit > 0);
@@ -540,6 +521,26 @@ impl Server {
             body: encode(&answer),
             cells: block.freeze(),
         })
+    }
+
+    fn open_scan(&self, world: &mut World, request: &pb::ScanRequest) -> Result<(u64, OpenScan)> {
+        let scan = convert::scan(request.scan.as_ref().unwrap())?;
+        let specifier = request.region.as_ref().unwrap();
+        let (region, left) = if specifier.value == RegionInfo::meta().name() {
+            (RegionInfo::meta(), meta_cells(&self.cluster, world, &scan))
+        } else {
+            let region = self.region(world, specifier)?;
+            let left = region_cells(world, &region, &scan);
+            (region, left)
+        };
+        world.next_scanner += 1;
+        let open = OpenScan {
+            server: self.index,
+            region,
+            left,
+            next_call_seq: 0,
+        };
+        Ok((world.next_scanner, open))
     }
 
     fn master(&self, method: &str, call: &Call) -> Result<Reply> {
