@@ -23,6 +23,9 @@ const BACKGROUND_THREADS: usize = 2;
 /// could take over sooner, and a machine that stalls for some seconds should not lose its servers.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
+/// Least bytes that requests may hold, however little memory there is: a client's default batch and the largest cell fit.
+const REQUEST_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
 /// Open files that 10,000 connections and 2,000 regions need.
 const OPEN_FILES_WANTED: u64 = 65_536;
 
@@ -109,10 +112,7 @@ fn node_config(settings: &Settings) -> Result<NodeConfig, String> {
         WalSync::Fdatasync => cadastre_store::WalSync::Fdatasync,
         WalSync::Write => cadastre_store::WalSync::Write,
     };
-    let rpc = cadastre_rpc::ServerConfig {
-        slow_call: Duration::from_millis(settings.slow_call_ms),
-        ..cadastre_rpc::ServerConfig::default()
-    };
+    let rpc = rpc_limits(settings.memory_bytes()?, settings.slow_call_ms);
     Ok(NodeConfig {
         bind: settings.bind,
         advertise_host: settings.advertise_host(),
@@ -124,6 +124,26 @@ fn node_config(settings: &Settings) -> Result<NodeConfig, String> {
         store,
         rpc,
     })
+}
+
+/// The memory that requests and answers may hold goes with the memory there is (INV-9); HBase's limits from 1 GiB on.
+fn rpc_limits(memory_bytes: u64, slow_call_ms: u64) -> cadastre_rpc::ServerConfig {
+    let defaults = cadastre_rpc::ServerConfig::default();
+    let share = |part: u64, most: usize| {
+        let bytes = (memory_bytes / part).max(REQUEST_BYTES_MIN);
+        usize::try_from(bytes).unwrap_or(usize::MAX).min(most)
+    };
+    let request = share(4, defaults.request_bytes_max);
+    cadastre_rpc::ServerConfig {
+        request_bytes_max: request,
+        connection_request_bytes_max: request,
+        // The largest request fits when nothing else is in flight.
+        request_bytes_in_flight_max: request,
+        connection_response_bytes_max: share(4, defaults.connection_response_bytes_max),
+        response_bytes_max: share(2, defaults.response_bytes_max),
+        slow_call: Duration::from_millis(slow_call_ms),
+        ..defaults
+    }
 }
 
 /// The one line that says where clients connect.
