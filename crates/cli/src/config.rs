@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// Prefix of the environment variables.
 const ENV_PREFIX: &str = "CADASTRE_";
 
+/// Variables with that prefix that are no settings: the file's place, and where the tests keep what they fetched.
+const NOT_SETTINGS: &[&str] = &["config", "test_cache"];
+
 /// Smallest `--memory` that leaves every cache and memtable a working size.
 const MEMORY_MIN: u64 = 64 * 1024 * 1024;
 
@@ -177,7 +180,7 @@ impl Settings {
             figment = figment.merge(Toml::file_exact(file));
         }
         let settings: Self = figment
-            .merge(Env::prefixed(ENV_PREFIX).ignore(&["config"]))
+            .merge(Env::prefixed(ENV_PREFIX).ignore(NOT_SETTINGS))
             .merge(Serialized::defaults(args))
             .extract()
             .map_err(|error| error.to_string())?;
