@@ -37,6 +37,9 @@ const CLOSES_AT_ONCE: usize = 64;
 /// clients wait for a procedure (`hbase.client.sync.wait.timeout.msec`, 10 min).
 const OPEN_PATIENCE: Duration = Duration::from_secs(60);
 
+/// Tries of [`Active::try_commit`]: about 0.1 s, after which where `hbase:meta` is should be looked at.
+const META_TRIES: u32 = 3;
+
 /// First and longest pause between tries.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -126,6 +129,26 @@ impl<W: World> Active<W> {
             self.world().sleep(pause).await;
         }
         self.apply_meta(changes);
+    }
+
+    /// The same, given up after a few tries; false then. For whoever must not wait for `hbase:meta`, since it is the one that
+    /// gets `hbase:meta` a server.
+    pub(crate) async fn try_commit(&self, changes: &[MetaChange]) -> bool {
+        let mut pauses = Pauses::new();
+        for _ in 0..META_TRIES {
+            match self.world().write_meta(changes).await {
+                Ok(()) => {
+                    self.apply_meta(changes);
+                    return true;
+                }
+                Err(error) => {
+                    metrics::meta_write_failed();
+                    tracing::warn!(%error, "hbase:meta could not be written");
+                    self.world().sleep(pauses.next()).await;
+                }
+            }
+        }
+        false
     }
 
     /// Opens every region somewhere.
@@ -329,8 +352,13 @@ impl<W: World> Active<W> {
                         entry.open_on().cloned()
                     });
                     let Some(server) = server else { return };
+                    // A region whose server is gone has nothing in memory, and comes back only when this table's lock is free.
+                    if !self.world().servers().borrow().contains(&server) {
+                        return;
+                    }
                     match self.flush_one(&server, &region, families).await {
                         Ok(()) => return,
+                        Err(error) if error.code() == Code::NotServingRegion => return,
                         Err(error) => {
                             tracing::warn!(%server, region = %region.encoded_name(), %error, "a region was not flushed");
                             if matches!(error.kind(), ErrorKind::Relocate | ErrorKind::Failover) {

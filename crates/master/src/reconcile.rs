@@ -21,7 +21,7 @@ use crate::metrics;
 use crate::world::{MetaRow, Notice, World};
 
 /// How often servers are asked what they have open, if nothing happens.
-const OBSERVE_INTERVAL: Duration = Duration::from_secs(5);
+const OBSERVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The same while a region has no server.
 const OBSERVE_SOON: Duration = Duration::from_millis(200);
@@ -184,8 +184,9 @@ impl<W: World> Active<W> {
                     Some(MetaChange::Opened(region.clone(), placement))
                 })
                 .collect();
-            if !changes.is_empty() {
-                self.commit(&changes).await;
+            // The next pass finds what could not be written: regions held that nobody knows of, and closes them.
+            if !changes.is_empty() && !self.try_commit(&changes).await {
+                return changes.len() + round.left.len();
             }
             wanted = round.left;
             if wanted.is_empty() {

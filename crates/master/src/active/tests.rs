@@ -42,6 +42,9 @@ pub(crate) struct ModelWorld {
     servers: watch::Sender<BTreeSet<ServerName>>,
     /// Effects until this master dies.
     life: Arc<AtomicI64>,
+    /// The life of the newest master: an older one is refused everywhere (its store is fenced, its epoch too low), as good as
+    /// dead.
+    newest: Arc<Mutex<Arc<AtomicI64>>>,
     clock_us: Arc<AtomicU64>,
 }
 
@@ -66,14 +69,18 @@ impl ModelWorld {
             lasting: Arc::new(Mutex::new(lasting)),
             servers: watch::Sender::new(live),
             life: Arc::new(AtomicI64::new(FOR_EVER)),
+            newest: Arc::default(),
             clock_us: Arc::default(),
         }
     }
 
     /// The same world for another master, that lives so long.
     fn reborn(&self, effects: i64) -> Self {
+        let life = Arc::new(AtomicI64::new(effects));
+        let before = std::mem::replace(&mut *self.newest.lock().unwrap(), Arc::clone(&life));
+        before.store(0, Ordering::SeqCst);
         Self {
-            life: Arc::new(AtomicI64::new(effects)),
+            life,
             ..self.clone()
         }
     }
@@ -117,9 +124,12 @@ impl World for ModelWorld {
     }
 
     async fn sleep(&self, duration: Duration) {
-        // Others first: time passes only when there is nothing to do.
-        for _ in 0..100 {
+        // Others first, the longer the sleep the more of them.
+        for _ in 0..(20 + duration.as_millis() / 5) {
             tokio::task::yield_now().await;
+        }
+        if self.is_dead() {
+            return std::future::pending().await;
         }
         self.clock_us
             .fetch_add(duration.as_micros() as u64, Ordering::SeqCst);
@@ -149,6 +159,16 @@ impl World for ModelWorld {
     async fn write_meta(&self, changes: &[MetaChange]) -> Result<()> {
         let changes = changes.to_vec();
         self.effect(|lasting| {
+            let meta = RegionInfo::meta().encoded_name();
+            let served = lasting.meta_place.as_ref().is_some_and(|place| {
+                lasting
+                    .held
+                    .get(place)
+                    .is_some_and(|held| held.contains_key(&meta))
+            });
+            if !served {
+                return Err(Error::new(Code::NotServingRegion, "hbase:meta"));
+            }
             for change in changes {
                 match change {
                     MetaChange::Opened(info, placement) => {
@@ -174,9 +194,9 @@ impl World for ModelWorld {
                     }
                 }
             }
+            Ok(())
         })
-        .await;
-        Ok(())
+        .await
     }
 
     async fn read_meta(&self) -> Result<Vec<MetaRow>> {
@@ -264,9 +284,18 @@ impl World for ModelWorld {
         Ok(())
     }
 
-    async fn flush(&self, _: &ServerName, _: &RegionInfo, _: Option<Bytes>) -> Result<()> {
-        self.effect(|_| ()).await;
-        Ok(())
+    async fn flush(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+        _: Option<Bytes>,
+    ) -> Result<()> {
+        self.effect(|lasting| match lasting.held.get(server) {
+            None => Err(Error::new(Code::NotSent, "the server is gone")),
+            Some(held) if held.contains_key(&region.encoded_name()) => Ok(()),
+            Some(_) => Err(Error::new(Code::NotServingRegion, "forgotten")),
+        })
+        .await
     }
 
     async fn online(&self, server: &ServerName) -> Result<Vec<RegionInfo>> {
@@ -308,11 +337,13 @@ async fn master(world: ModelWorld) -> Active<ModelWorld> {
     active.resume(resumed);
     active.reconcile().await;
     active.collect_garbage();
+    let watching = active.clone();
+    tokio::spawn(async move { watching.watch_servers().await });
     active
 }
 
 async fn settle(active: &Active<ModelWorld>) {
-    for _ in 0..10_000 {
+    for _ in 0..100_000 {
         tokio::task::yield_now().await;
         if active.world().is_dead() {
             return;
@@ -741,12 +772,10 @@ async fn random_event(
                 tokio::spawn(async move { submit(&asking, wish, nonce).await });
                 let passing = active.clone();
                 tokio::spawn(async move { passing.reconcile().await });
-                for _ in 0..500 {
+                for _ in 0..100 {
                     tokio::task::yield_now().await;
                 }
             }
-            // One that is only deposed is refused everywhere (its store is fenced, its epoch too low): as good as dead.
-            active.world().life.store(0, Ordering::SeqCst);
             master(world.reborn(FOR_EVER)).await
         }
         3 => {
@@ -767,7 +796,7 @@ async fn random_event(
 
 #[tokio::test]
 async fn random_histories_end_in_a_whole_cluster() {
-    for seed in 0..150 {
+    for seed in 0..25 {
         let mut numbers = Numbers(seed);
         let world = ModelWorld::new(3);
         let mut active = live(&world, 1).await;
@@ -776,14 +805,18 @@ async fn random_histories_end_in_a_whole_cluster() {
             active = random_event(&mut numbers, &world, active, &mut next_port).await;
         }
         settle(&active).await;
-        for _ in 0..5 {
-            if active.reconcile().await == 0 {
-                break;
-            }
-        }
         active.collect_garbage();
         settle(&active).await;
-        assert_eq!(active.reconcile().await, 0, "seed {seed}");
+        // Passes beside this one hold locks now and then.
+        let mut left = usize::MAX;
+        for _ in 0..100 {
+            left = active.reconcile().await;
+            if left == 0 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(left, 0, "seed {seed}");
         let whole = std::panic::AssertUnwindSafe(|| summary(&world));
         assert!(std::panic::catch_unwind(whole).is_ok(), "seed {seed}");
     }
