@@ -342,6 +342,11 @@ async fn master(world: ModelWorld) -> Active<ModelWorld> {
     active
 }
 
+/// A master of an empty cluster with so many servers.
+pub(crate) async fn new_master(servers: u16) -> Active<ModelWorld> {
+    master(ModelWorld::new(servers).reborn(FOR_EVER)).await
+}
+
 async fn settle(active: &Active<ModelWorld>) {
     for _ in 0..100_000 {
         tokio::task::yield_now().await;

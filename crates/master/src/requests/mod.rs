@@ -155,13 +155,13 @@ fn reply<M: Message>(message: &M) -> Reply {
     }
 }
 
-/// A table that clients may change: `hbase:meta` is not.
+/// A table that clients may change: `hbase:meta` is not. Others in its namespace are, as in HBase.
 fn user_table(name: &pb::TableName, doing: &str) -> Result<TableName> {
     let table = convert::table_name(name)?;
-    if table.is_system() {
+    if table == TableName::meta() {
         return Err(Error::new(
             cadastre_types::Code::Constraint,
-            format!("Cannot {doing} system table {table}"),
+            format!("Cannot {doing} catalog table {table}"),
         ));
     }
     Ok(table)
@@ -186,3 +186,6 @@ async fn begin<W: World>(
     active.result(id, PROMPT).await;
     Ok(id)
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,11 +16,8 @@ pub(super) async fn create<W: World>(active: &Active<W>, call: &Call) -> Result<
     let request: pb::CreateTableRequest = param(call)?;
     let descriptor = convert::table_descriptor(&request.table_schema)?;
     let table = descriptor.name.clone();
-    if table.is_system() {
-        return Err(Error::new(
-            Code::Constraint,
-            format!("Cannot create {table}: the namespace is reserved"),
-        ));
+    if table == TableName::meta() {
+        return Err(Error::new(Code::TableExists, table.to_string()));
     }
     let mark = nonce(request.nonce_group, request.nonce);
     let split_keys = request.split_keys;

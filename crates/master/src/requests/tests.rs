@@ -1,0 +1,384 @@
+//! Calls as clients send them, on a master in a world in memory: answers, and the exceptions that clients act on.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use cadastre_rpc::Peer;
+use cadastre_types::{Code, FamilyDescriptor, RegionInfo, TableDescriptor, TableState};
+
+use super::*;
+use crate::active::tests::{ModelWorld, new_master};
+
+fn call(method: &str, message: &impl Message) -> Call {
+    Call {
+        service: Service::Master,
+        method: method.to_owned(),
+        param: cadastre_wire::encode(message),
+        cells: Bytes::new(),
+        deadline: None,
+        priority: 0,
+        peer: Arc::new(Peer {
+            user: "root".into(),
+            codec: None,
+            version: None,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+            core: 0,
+        }),
+    }
+}
+
+async fn ask<M: Message + Default>(
+    active: &Active<ModelWorld>,
+    method: &str,
+    message: &impl Message,
+) -> Result<M> {
+    let call = call(method, message);
+    let reply = match method.starts_with("Get") || method.starts_with("List") {
+        true => question(active, &call).await?,
+        false => work(active, &call).await?,
+    };
+    cadastre_wire::decode(reply.body)
+}
+
+/// Asks for an operation and waits for its end.
+async fn done(active: &Active<ModelWorld>, method: &str, message: &impl Message) -> Result<()> {
+    // Every answer of this kind has the procedure's id as its first field.
+    let begun: pb::CreateTableResponse = ask(active, method, message).await?;
+    let request = pb::GetProcedureResultRequest {
+        proc_id: begun.proc_id.expect("an id that clients can ask with"),
+    };
+    for _ in 0..1_000 {
+        let result: pb::GetProcedureResultResponse =
+            ask(active, "getProcedureResult", &request).await?;
+        match result.state() {
+            pb::get_procedure_result_response::State::Running => {}
+            pb::get_procedure_result_response::State::NotFound => panic!("forgotten"),
+            pb::get_procedure_result_response::State::Finished => {
+                assert!(result.exception.is_none());
+                return Ok(());
+            }
+        }
+    }
+    panic!("{method} does not end")
+}
+
+fn name(text: &str) -> pb::TableName {
+    convert::table_name_pb(&TableName::parse(text).unwrap())
+}
+
+fn schema(table: &str, families: &[&'static str]) -> pb::TableSchema {
+    let mut descriptor = TableDescriptor::new(TableName::parse(table).unwrap());
+    for family in families {
+        descriptor = descriptor.with_family(FamilyDescriptor::new(family.as_bytes()));
+    }
+    convert::table_schema(&descriptor, false)
+}
+
+fn create(table: &str) -> pb::CreateTableRequest {
+    pb::CreateTableRequest {
+        table_schema: schema(table, &["f"]),
+        split_keys: vec![Bytes::from_static(b"m")],
+        ..Default::default()
+    }
+}
+
+fn disable(table: &str) -> pb::DisableTableRequest {
+    pb::DisableTableRequest {
+        table_name: name(table),
+        ..Default::default()
+    }
+}
+
+fn enable(table: &str) -> pb::EnableTableRequest {
+    pb::EnableTableRequest {
+        table_name: name(table),
+        ..Default::default()
+    }
+}
+
+fn delete(table: &str) -> pb::DeleteTableRequest {
+    pb::DeleteTableRequest {
+        table_name: name(table),
+        ..Default::default()
+    }
+}
+
+fn truncate(table: &str) -> pb::TruncateTableRequest {
+    pb::TruncateTableRequest {
+        table_name: name(table),
+        preserve_splits: Some(true),
+        ..Default::default()
+    }
+}
+
+async fn state(active: &Active<ModelWorld>, table: &str) -> TableState {
+    let request = pb::GetTableStateRequest {
+        table_name: name(table),
+    };
+    let answer: pb::GetTableStateResponse = ask(active, "GetTableState", &request).await.unwrap();
+    convert::table_state(&answer.table_state).unwrap()
+}
+
+fn code(result: Result<()>) -> Code {
+    result.unwrap_err().code()
+}
+
+#[tokio::test]
+async fn a_tables_life_and_what_is_refused_on_the_way() {
+    let active = new_master(2).await;
+    assert_eq!(
+        code(done(&active, "DisableTable", &disable("t")).await),
+        Code::TableNotFound
+    );
+    assert_eq!(
+        code(done(&active, "DeleteTable", &delete("t")).await),
+        Code::TableNotFound
+    );
+    let foreign = create("ns:t");
+    assert_eq!(
+        code(done(&active, "CreateTable", &foreign).await),
+        Code::NamespaceNotFound
+    );
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    assert_eq!(state(&active, "t").await, TableState::Enabled);
+    assert_eq!(
+        code(done(&active, "CreateTable", &create("t")).await),
+        Code::TableExists
+    );
+    assert_eq!(
+        code(done(&active, "EnableTable", &enable("t")).await),
+        Code::TableNotDisabled
+    );
+    assert_eq!(
+        code(done(&active, "DeleteTable", &delete("t")).await),
+        Code::TableNotDisabled
+    );
+    assert_eq!(
+        code(done(&active, "truncateTable", &truncate("t")).await),
+        Code::TableNotDisabled
+    );
+    done(&active, "DisableTable", &disable("t")).await.unwrap();
+    assert_eq!(state(&active, "t").await, TableState::Disabled);
+    assert_eq!(
+        code(done(&active, "DisableTable", &disable("t")).await),
+        Code::TableNotEnabled
+    );
+    done(&active, "EnableTable", &enable("t")).await.unwrap();
+    done(&active, "DisableTable", &disable("t")).await.unwrap();
+    let before = regions(&active, "t");
+    done(&active, "truncateTable", &truncate("t"))
+        .await
+        .unwrap();
+    let after = regions(&active, "t");
+    assert_eq!(after.len(), 2, "splits are kept");
+    assert!(
+        after.iter().all(|region| !before.contains(region)),
+        "regions are new"
+    );
+    done(&active, "DisableTable", &disable("t")).await.unwrap();
+    done(&active, "DeleteTable", &delete("t")).await.unwrap();
+    assert_eq!(
+        code(done(&active, "EnableTable", &enable("t")).await),
+        Code::TableNotFound
+    );
+    // What clients must never touch.
+    let catalog = "hbase:meta";
+    assert_eq!(
+        code(done(&active, "DisableTable", &disable(catalog)).await),
+        Code::Constraint
+    );
+    assert_eq!(
+        code(done(&active, "DeleteTable", &delete(catalog)).await),
+        Code::Constraint
+    );
+    assert_eq!(
+        code(done(&active, "CreateTable", &create(catalog)).await),
+        Code::TableExists
+    );
+}
+
+fn regions(active: &Active<ModelWorld>, table: &str) -> Vec<RegionInfo> {
+    let table = TableName::parse(table).unwrap();
+    active.with_catalog(|catalog| tables::regions(catalog, &table))
+}
+
+#[tokio::test]
+async fn families_come_and_go() {
+    let active = new_master(1).await;
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    let family = |name: &str| {
+        convert::family_schema(&FamilyDescriptor::new(name.as_bytes().to_vec()), false)
+    };
+    let add = |name: &str| pb::AddColumnRequest {
+        table_name: self::name("t"),
+        column_families: family(name),
+        ..Default::default()
+    };
+    let drop = |name: &'static str| pb::DeleteColumnRequest {
+        table_name: self::name("t"),
+        column_name: Bytes::from_static(name.as_bytes()),
+        ..Default::default()
+    };
+    done(&active, "AddColumn", &add("g")).await.unwrap();
+    assert_eq!(
+        code(done(&active, "AddColumn", &add("g")).await),
+        Code::InvalidFamilyOperation
+    );
+    done(&active, "DeleteColumn", &drop("f")).await.unwrap();
+    assert_eq!(
+        code(done(&active, "DeleteColumn", &drop("g")).await),
+        Code::InvalidFamilyOperation
+    );
+    let modify = pb::ModifyTableRequest {
+        table_name: name("t"),
+        table_schema: schema("t", &["f", "g", "h"]),
+        ..Default::default()
+    };
+    done(&active, "ModifyTable", &modify).await.unwrap();
+    let request = pb::GetTableDescriptorsRequest {
+        table_names: vec![name("t")],
+        ..Default::default()
+    };
+    let answer: pb::GetTableDescriptorsResponse =
+        ask(&active, "GetTableDescriptors", &request).await.unwrap();
+    let families = &answer.table_schema[0].column_families;
+    assert_eq!(families.len(), 3);
+    assert!(
+        families.iter().all(|f| f.family_id.is_none()),
+        "ids are never sent to a client"
+    );
+    let status = pb::GetSchemaAlterStatusRequest {
+        table_name: name("t"),
+    };
+    let status: pb::GetSchemaAlterStatusResponse =
+        ask(&active, "GetSchemaAlterStatus", &status).await.unwrap();
+    assert_eq!(
+        (status.yet_to_update_regions, status.total_regions),
+        (Some(0), Some(2))
+    );
+    let other = pb::ModifyTableRequest {
+        table_name: name("t"),
+        table_schema: schema("u", &["f"]),
+        ..Default::default()
+    };
+    assert_eq!(
+        code(done(&active, "ModifyTable", &other).await),
+        Code::DoNotRetryIo
+    );
+}
+
+#[tokio::test]
+async fn namespaces_and_switches() {
+    let active = new_master(1).await;
+    let create_ns = pb::CreateNamespaceRequest {
+        namespace_descriptor: pb::NamespaceDescriptor {
+            name: Bytes::from_static(b"ns"),
+            configuration: Vec::new(),
+        },
+        ..Default::default()
+    };
+    let delete_ns = |name: &str| pb::DeleteNamespaceRequest {
+        namespace_name: name.to_owned(),
+        ..Default::default()
+    };
+    done(&active, "CreateNamespace", &create_ns).await.unwrap();
+    assert_eq!(
+        code(done(&active, "CreateNamespace", &create_ns).await),
+        Code::NamespaceExist
+    );
+    done(&active, "CreateTable", &create("ns:t")).await.unwrap();
+    for (name, expected) in [
+        ("ns", Code::Constraint),
+        ("hbase", Code::Constraint),
+        ("default", Code::Constraint),
+        ("none", Code::NamespaceNotFound),
+    ] {
+        let refused = done(&active, "DeleteNamespace", &delete_ns(name)).await;
+        assert_eq!(code(refused), expected, "{name}");
+    }
+    let off = pb::SetBalancerRunningRequest {
+        on: false,
+        synchronous: None,
+    };
+    let was: pb::SetBalancerRunningResponse =
+        ask(&active, "SetBalancerRunning", &off).await.unwrap();
+    assert_eq!(
+        was.prev_balance_value,
+        Some(true),
+        "on until somebody turns it off"
+    );
+    let now: pb::IsBalancerEnabledResponse = ask(
+        &active,
+        "IsBalancerEnabled",
+        &pb::IsBalancerEnabledRequest {},
+    )
+    .await
+    .unwrap();
+    assert!(!now.enabled);
+    let ran: pb::BalanceResponse = ask(&active, "Balance", &pb::BalanceRequest::default())
+        .await
+        .unwrap();
+    assert!(!ran.balancer_ran);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_refused_and_garbage_is_no_panic() {
+    let active = new_master(1).await;
+    for method in [
+        "SplitRegion",
+        "Snapshot",
+        "Normalize",
+        "GetQuotaStates",
+        "listNonsense",
+    ] {
+        let refused = done(&active, method, &pb::IsMasterRunningRequest {}).await;
+        assert_eq!(code(refused), Code::Unsupported, "{method}");
+    }
+    let mut garbage = call("CreateTable", &pb::IsMasterRunningRequest {});
+    garbage.param = Bytes::from_static(&[0xff; 40]);
+    let error = work(&active, &garbage).await.unwrap_err();
+    assert_eq!(error.code(), Code::DoNotRetryIo);
+}
+
+#[tokio::test]
+async fn flushes_of_both_kinds() {
+    let active = new_master(1).await;
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    let flush = |family: &'static str| pb::FlushTableRequest {
+        table_name: name("t"),
+        column_family: vec![Bytes::from_static(family.as_bytes())],
+        ..Default::default()
+    };
+    done(&active, "FlushTable", &flush("f")).await.unwrap();
+    assert_eq!(
+        code(done(&active, "FlushTable", &flush("none")).await),
+        Code::NoSuchColumnFamily
+    );
+    let procedure = |signature: &str| pb::ProcedureDescription {
+        signature: signature.to_owned(),
+        instance: Some("t".to_owned()),
+        ..Default::default()
+    };
+    let begin = |signature: &str| pb::ExecProcedureRequest {
+        procedure: procedure(signature),
+    };
+    let _: pb::ExecProcedureResponse = ask(&active, "ExecProcedure", &begin("flush-table-proc"))
+        .await
+        .unwrap();
+    let asked = pb::IsProcedureDoneRequest {
+        procedure: Some(procedure("flush-table-proc")),
+    };
+    let mut ended = false;
+    for _ in 0..1_000 {
+        let answer: pb::IsProcedureDoneResponse =
+            ask(&active, "IsProcedureDone", &asked).await.unwrap();
+        ended = answer.done();
+        if ended {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(ended);
+    let other: Result<pb::ExecProcedureResponse> =
+        ask(&active, "ExecProcedure", &begin("rolllog-proc")).await;
+    assert_eq!(other.unwrap_err().code(), Code::Unsupported);
+}
