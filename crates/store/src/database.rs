@@ -91,11 +91,15 @@ impl<E: Env> Database<E> {
         let number = store.next_open();
         let clock = RegionClock::new(store.env.clock().clone());
         let lane = store.log.lane_here();
-        let raise = {
-            let clock = Arc::clone(&clock);
-            Arc::new(move |to| clock.raise(to))
+        let replayed = Arc::new(AtomicU64::new(0));
+        let seen = {
+            let (clock, replayed) = (Arc::clone(&clock), Arc::clone(&replayed));
+            Arc::new(move |time, bytes| {
+                clock.raise(time);
+                replayed.fetch_add(bytes as u64, Ordering::Relaxed);
+            })
         };
-        let wal = Box::new(store.log.wal(path, &lane, raise));
+        let wal = Box::new(store.log.wal(path, &lane, seen));
         let recipe = Recipe {
             path: Path::from(path),
             objects: Arc::clone(&store.objects),
@@ -145,6 +149,10 @@ impl<E: Env> Database<E> {
             lane,
         });
         database.store.add_open(&database);
+        let replayed = usize::try_from(replayed.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        if replayed > 0 {
+            database.count(replayed);
+        }
         Ok(database)
     }
 

@@ -308,8 +308,7 @@ pub(crate) mod tests {
         #[test]
         fn cut_values_are_errors(cells in cells(), cut in 0..100_usize) {
             let whole = encode(false, &cells);
-            prop_assume!(cut < whole.len());
-            let got = Packed::decode(whole.slice(..cut));
+            let got = Packed::decode(whole.slice(..cut % whole.len()));
             // A cut between cells cannot be seen here: SlateDB's block checksums are for that.
             if let Ok(got) = got {
                 prop_assert!(got.cells.len() < cells.len() || cells.is_empty());

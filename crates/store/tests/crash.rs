@@ -400,3 +400,48 @@ fn write_mode_syncs_when_asked() {
         assert_eq!(get(&region, "a", &Query::default()).await, ["f:q@1=1"]);
     });
 }
+
+/// The wall clock is stepped by an hour both ways, while a region is open and between two opens (T7, C8).
+#[test]
+fn a_stepped_clock_stops_nothing() {
+    const HOUR_MS: i64 = 3_600_000;
+    let dir = tempfile::tempdir().unwrap();
+    let table = descriptor(vec![FamilyDescriptor::new("f")]);
+    let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let disk = FaultDisk::default();
+    let mut last = 0;
+    for steps in [[0, -HOUR_MS, HOUR_MS], [-HOUR_MS, 0, -2 * HOUR_MS]] {
+        let (objects, disk, table) = (Arc::clone(&objects), disk.clone(), Arc::clone(&table));
+        last = run(dir.path(), move |real| async move {
+            let env = FaultEnv::new(real, disk);
+            env.clock.step_ms.store(steps[0], Ordering::SeqCst);
+            let store = Store::open(env.clone(), objects, small()).await.unwrap();
+            let region = store.open_region(region_spec(&table, 1)).await.unwrap();
+            let began = env.clock().mono();
+            let mut last = last;
+            for step in steps {
+                env.clock.step_ms.store(step, Ordering::SeqCst);
+                for _ in 0..50 {
+                    let locks = region
+                        .lock_rows([bytes("r")].into(), deadline(&env))
+                        .await
+                        .unwrap();
+                    let at = locks.timestamp(b"r");
+                    assert!(at > last, "{at} after {last}");
+                    last = at;
+                    let cells = vec![put("r", "f", "q", at, "1")];
+                    locks.write(cells, &[], Durability::SyncWal).await.unwrap();
+                }
+                region.flush().await.unwrap();
+                region.compact(true).await.unwrap();
+            }
+            let took = env.clock().mono().saturating_sub(began);
+            assert!(
+                took < Duration::from_secs(9),
+                "it waited for the clock: {took:?}"
+            );
+            store.close().await.unwrap();
+            last
+        });
+    }
+}

@@ -13,10 +13,10 @@ use slatedb::wal::{
     WriterInit, WriterInitResult, WriterManifest,
 };
 
-use super::Shared;
 use super::format::Encoded;
 use super::lane::Lane;
 use super::replay::Replay;
+use super::{SeenByLog, Shared};
 
 /// What one group made durable of a database.
 #[derive(Debug, Clone, Copy, Default)]
@@ -183,7 +183,7 @@ pub(crate) struct LogWal<E: Env> {
     shared: Arc<Shared<E>>,
     path: Arc<str>,
     lane: Arc<Lane>,
-    raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+    seen: SeenByLog,
 }
 
 impl<E: Env> LogWal<E> {
@@ -191,13 +191,13 @@ impl<E: Env> LogWal<E> {
         shared: Arc<Shared<E>>,
         path: Arc<str>,
         lane: Arc<Lane>,
-        raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+        seen: SeenByLog,
     ) -> Self {
         Self {
             shared,
             path,
             lane,
-            raise_clock,
+            seen,
         }
     }
 
@@ -238,7 +238,7 @@ impl<E: Env> WriterInit for LogWal<E> {
         manifest: &mut WriterManifest,
     ) -> Result<WriterInitResult, WalError> {
         let replay_after = manifest.replay_after_wal_id();
-        (self.raise_clock)(manifest.manifest().last_l0_clock_tick());
+        (self.seen)(manifest.manifest().last_l0_clock_tick(), 0);
         // C13: an LSN at or below the manifest's would be skipped by a later replay.
         self.shared
             .lsn
@@ -257,7 +257,7 @@ impl<E: Env> WriterInit for LogWal<E> {
             Arc::clone(&self.path),
             groups,
             replay_after.max(deleted),
-            Arc::clone(&self.raise_clock),
+            Arc::clone(&self.seen),
         );
         let writer = LogWriter {
             shared: Arc::clone(&self.shared),

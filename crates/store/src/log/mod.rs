@@ -63,6 +63,10 @@ pub(crate) struct LogConfig {
     pub(crate) queue_bytes_max: usize,
 }
 
+/// Told of what the log has of a database that is opened: times that the clock must not go below, ms, and bytes of rows that
+/// are replayed.
+pub(crate) type SeenByLog = Arc<dyn Fn(i64, usize) + Send + Sync>;
+
 /// What all lanes share.
 pub(crate) struct Shared<E: Env> {
     env: E,
@@ -150,18 +154,13 @@ impl<E: Env> Log<E> {
         })
     }
 
-    /// What SlateDB is given to open a database with. The clock is raised above every time the log has seen.
-    pub(crate) fn wal(
-        &self,
-        path: &str,
-        lane: &Arc<Lane>,
-        raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
-    ) -> LogWal<E> {
+    /// What SlateDB is given to open a database with.
+    pub(crate) fn wal(&self, path: &str, lane: &Arc<Lane>, seen: SeenByLog) -> LogWal<E> {
         LogWal::new(
             Arc::clone(&self.shared),
             path.into(),
             Arc::clone(lane),
-            raise_clock,
+            seen,
         )
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Recovered<F> {
 struct Scanned<F> {
     file: Arc<F>,
     header: SegmentHeader,
+    /// Length of the file.
+    len: u64,
     bytes: Bytes,
     groups: Vec<(u64, GroupHeader)>,
     /// End of the last whole group.
@@ -51,6 +53,7 @@ impl<F> Scanned<F> {
 pub(crate) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>> {
     let names = disk.list(DIR).map_err(|e| from_io("listing the log", &e))?;
     let mut lanes: BTreeMap<u32, Vec<Scanned<D::File>>> = BTreeMap::new();
+    let mut index = Index::new();
     let mut spares = Vec::new();
     let mut last_segment = 0;
     for name in &names {
@@ -65,14 +68,18 @@ pub(crate) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>> {
             .await
             .map_err(|e| from_io(&format!("opening {path}"), &e))?;
         match scan(number, file).map_err(|e| e.context(&path))? {
-            Some(scanned) => lanes.entry(scanned.header.lane).or_default().push(scanned),
+            Some(mut scanned) => {
+                add_to_index(&mut index, &scanned)?;
+                // All segments at once would take more memory than there is.
+                scanned.bytes = Bytes::new();
+                lanes.entry(scanned.header.lane).or_default().push(scanned);
+            }
             None => spares.push(path),
         }
     }
     for segments in lanes.values() {
         judge(segments)?;
     }
-    let index = build_index(&lanes)?;
     let mut last_lsn = 0;
     let mut durable = BTreeMap::new();
     for scanned in lanes.values().flatten() {
@@ -135,6 +142,7 @@ fn scan<F: LogFile>(number: u64, file: F) -> Result<Option<Scanned<F>>> {
     Ok(Some(Scanned {
         file: Arc::new(file),
         header,
+        len,
         bytes,
         groups,
         end: end.min(len as usize) as u64,
@@ -190,38 +198,35 @@ fn judge<F>(segments: &[Scanned<F>]) -> Result<()> {
     Ok(())
 }
 
-/// Fills the index with the whole groups of every segment.
-fn build_index<F>(lanes: &BTreeMap<u32, Vec<Scanned<F>>>) -> Result<Index<F>> {
-    let mut index = Index::new();
-    for scanned in lanes.values().flatten() {
-        let number = scanned.header.number;
-        let file = Arc::clone(&scanned.file);
-        index.add_segment(number, scanned.header.lane, scanned.header.salt, file);
-        index.seal(number);
-        let mut names: BTreeMap<u32, Arc<str>> = BTreeMap::new();
-        for (offset, group) in &scanned.groups {
-            let at = GroupRef {
-                offset: *offset,
-                last_lsn: group.last_lsn,
-            };
-            let start = *offset as usize + format::GROUP_HEADER_LEN;
-            let body = scanned.bytes.slice(start..start + group.body_len as usize);
-            let place = || format!("{}, byte {offset}", segment_path(number));
-            for record in format::records(group, body).map_err(|e| e.context(place()))? {
-                if let Record::Name { id, path } = &record {
-                    let path: Arc<str> = path.as_str().into();
-                    index.note_name(number, &path, *id);
-                    names.insert(*id, path);
-                    continue;
-                }
-                let path = names.get(&record_id(&record)).ok_or_else(|| {
-                    Error::corrupt("a record of an unnamed database").context(place())
-                })?;
-                index.note_record(number, path, at, &record);
+/// Adds the whole groups of a segment to the index.
+fn add_to_index<F>(index: &mut Index<F>, scanned: &Scanned<F>) -> Result<()> {
+    let number = scanned.header.number;
+    let file = Arc::clone(&scanned.file);
+    index.add_segment(number, scanned.header.lane, scanned.header.salt, file);
+    index.seal(number);
+    let mut names: BTreeMap<u32, Arc<str>> = BTreeMap::new();
+    for (offset, group) in &scanned.groups {
+        let at = GroupRef {
+            offset: *offset,
+            last_lsn: group.last_lsn,
+        };
+        let start = *offset as usize + format::GROUP_HEADER_LEN;
+        let body = scanned.bytes.slice(start..start + group.body_len as usize);
+        let place = || format!("{}, byte {offset}", segment_path(number));
+        for record in format::records(group, body).map_err(|e| e.context(place()))? {
+            if let Record::Name { id, path } = &record {
+                let path: Arc<str> = path.as_str().into();
+                index.note_name(number, &path, *id);
+                names.insert(*id, path);
+                continue;
             }
+            let path = names.get(&record_id(&record)).ok_or_else(|| {
+                Error::corrupt("a record of an unnamed database").context(place())
+            })?;
+            index.note_record(number, path, at, &record);
         }
     }
-    Ok(index)
+    Ok(())
 }
 
 fn record_id(record: &Record) -> u32 {
@@ -242,7 +247,7 @@ async fn cut<F: LogFile>(scanned: &Scanned<F>) -> Result<()> {
         let groups = scanned.beyond.len();
         tracing::warn!(path, groups, "cutting groups that were never durable");
     }
-    if scanned.end != scanned.bytes.len() as u64 {
+    if scanned.end != scanned.len {
         scanned
             .file
             .truncate(scanned.end)

@@ -10,7 +10,7 @@ use slatedb::wal::{WalError, WalIterator, WalRows};
 
 use super::format::{self, GROUP_HEADER_LEN, GroupHeader, Record};
 use super::index::ReplayGroup;
-use super::segment_path;
+use super::{SeenByLog, segment_path};
 
 /// The rows of one database in the order of their LSNs, without those of deposed writers.
 pub(super) struct Replay<F> {
@@ -21,7 +21,7 @@ pub(super) struct Replay<F> {
     /// The newest epoch whose fence was passed: what an older one wrote behind it was never acknowledged (C14).
     fence: u64,
     ready: VecDeque<WalRows>,
-    raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+    seen: SeenByLog,
 }
 
 impl<F: LogFile> Replay<F> {
@@ -29,7 +29,7 @@ impl<F: LogFile> Replay<F> {
         path: Arc<str>,
         groups: Vec<ReplayGroup<F>>,
         after: u64,
-        raise_clock: Arc<dyn Fn(i64) + Send + Sync>,
+        seen: SeenByLog,
     ) -> Self {
         let groups = groups
             .into_iter()
@@ -41,7 +41,7 @@ impl<F: LogFile> Replay<F> {
             after,
             fence: 0,
             ready: VecDeque::new(),
-            raise_clock,
+            seen,
         }
     }
 
@@ -94,7 +94,8 @@ impl<F: LogFile> Replay<F> {
                     }
                     let rows = rows.decode(sequence);
                     let created = rows.iter().filter_map(|row| row.create_ts).max();
-                    (self.raise_clock)(created.unwrap_or(0));
+                    let bytes = rows.iter().map(|row| row.key.len() + row.value.len()).sum();
+                    (self.seen)(created.unwrap_or(0), bytes);
                     self.ready.push_back(WalRows {
                         rows,
                         last_consumed_wal_file_id: lsn,

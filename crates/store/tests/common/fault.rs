@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::{Clock, Disk, DiskLock, Env, LogFile, RealClock, RealEnv, RealNet, Rng, Task};
+use cadastre_env::{
+    Clock, Disk, DiskLock, Elapsed, Env, LogFile, Millis, RealClock, RealEnv, RealNet, Rng, Task,
+};
 use futures::future::{BoxFuture, LocalBoxFuture};
 use rand::{Rng as _, SeedableRng};
 
@@ -250,11 +252,45 @@ impl Disk for FaultDisk {
     }
 }
 
+/// A wall clock that can be stepped; time itself runs on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SteppedClock {
+    pub(crate) step_ms: Arc<AtomicI64>,
+}
+
+impl Clock for SteppedClock {
+    fn wall(&self) -> Millis {
+        RealClock
+            .wall()
+            .saturating_add_signed(self.step_ms.load(Ordering::SeqCst))
+    }
+
+    fn mono(&self) -> Duration {
+        RealClock.mono()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        RealClock.sleep(duration)
+    }
+
+    async fn timeout<F: Future + Send>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed>
+    where
+        F::Output: Send,
+    {
+        RealClock.timeout(duration, future).await
+    }
+}
+
 /// The real surroundings over the faulty disk.
 #[derive(Clone)]
 pub(crate) struct FaultEnv {
     pub(crate) real: RealEnv,
     pub(crate) disk: FaultDisk,
+    pub(crate) clock: SteppedClock,
     pub(crate) exited: Arc<AtomicBool>,
 }
 
@@ -263,6 +299,7 @@ impl FaultEnv {
         Self {
             real,
             disk,
+            clock: SteppedClock::default(),
             exited: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -270,15 +307,15 @@ impl FaultEnv {
 
 impl Env for FaultEnv {
     type Net = RealNet;
-    type Clock = RealClock;
+    type Clock = SteppedClock;
     type Disk = FaultDisk;
 
     fn net(&self) -> &RealNet {
         self.real.net()
     }
 
-    fn clock(&self) -> &RealClock {
-        self.real.clock()
+    fn clock(&self) -> &SteppedClock {
+        &self.clock
     }
 
     fn disk(&self) -> &FaultDisk {
