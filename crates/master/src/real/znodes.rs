@@ -270,3 +270,6 @@ impl Znodes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
