@@ -18,14 +18,16 @@ use std::time::Duration;
 use cadastre_coordination::{Session, State as SessionState};
 use cadastre_env::{Clock, Env, HostPort, Listener, Net};
 use cadastre_store::Store;
-use cadastre_types::{Code, Error, Result, ServerName};
+use cadastre_types::{Code, Error, ErrorKind, Result, ServerName};
 use rand::RngCore;
 use tokio::sync::watch;
 
 use crate::active::Active;
+use crate::executor::Pauses;
 use crate::journal;
 use crate::real::{Parts, RealWorld, Znodes};
 use crate::requests::Dispatch;
+use crate::world::World;
 
 /// Passes of reassignment before the master calls itself ready, though some region could not be opened: one bad region must not
 /// keep a cluster from starting.
@@ -301,8 +303,7 @@ async fn become_active<E: Env>(
     });
     let (active, resumed) = Active::new(world, loaded)?;
     active.wait_for_servers(config.min_servers.max(1)).await;
-    active.ensure_meta_now().await;
-    active.load_meta().await?;
+    read_meta(&active).await?;
     active.resume(resumed);
     for _ in 0..START_PASSES {
         if active.reconcile().await == 0 {
@@ -316,6 +317,28 @@ async fn become_active<E: Env>(
     active.announce_all().await;
     active.collect_garbage();
     Ok(active)
+}
+
+/// Has `hbase:meta` open and reads it, however long that takes: without it nothing can be served.
+///
+/// # Errors
+/// What no other try can mend: damaged rows.
+async fn read_meta<W: World>(active: &Active<W>) -> Result<()> {
+    let mut pauses = Pauses::new();
+    loop {
+        active.ensure_meta_now().await;
+        let error = match active.load_meta().await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::Retry | ErrorKind::Relocate | ErrorKind::Failover => {
+                tracing::warn!(%error, "hbase:meta could not be read; tried again");
+                active.world().sleep(pauses.next()).await;
+            }
+            _ => return Err(error.context("hbase:meta")),
+        }
+    }
 }
 
 /// A date as HBase writes it into `running`, in UTC.
