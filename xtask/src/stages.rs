@@ -19,8 +19,8 @@ pub(crate) const ALL: &[&str] = &[
     "kill",
 ];
 
-/// Seeds of the whole-server simulation in CI.
-const SIM_SEEDS: &str = "0..100";
+/// Seeds of the whole-server simulation in CI. Shared out among the cores: a simulation is one thread.
+const SIM_SEEDS: usize = 100;
 
 /// Rounds of `kill -9` in CI, and their bound in seconds. The whole thousand: tests/kill/run.sh --rounds 1000.
 const KILL_ROUNDS: &str = "100";
@@ -33,18 +33,7 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
         "house" => house(),
         "unit" => cargo(&["test", "--workspace", "--quiet"]),
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
-        "sim" => cargo(&[
-            "run",
-            "--release",
-            "--quiet",
-            "--package",
-            "cadastre-sim",
-            "--bin",
-            "sim",
-            "--",
-            "--seeds",
-            SIM_SEEDS,
-        ]),
+        "sim" => sim(),
         "tools" => crate::tools::ensure(),
         "connections" => script("tests/cluster/connections.sh", &["--binary", BINARY]),
         "clients" => clients(),
@@ -108,6 +97,41 @@ pub(crate) fn bench() -> Result<(), String> {
         "benches/hbase/compare.sh",
         &["--binary", BINARY, "--out", "target/bench"],
     )
+}
+
+/// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
+fn sim() -> Result<(), String> {
+    let arguments = [
+        "run",
+        "--quiet",
+        "--package",
+        "cadastre-sim",
+        "--bin",
+        "sim",
+        "--",
+        "--seeds",
+    ];
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = SIM_SEEDS.div_ceil(cores);
+    let mut running = Vec::new();
+    for from in (0..SIM_SEEDS).step_by(part) {
+        let seeds = format!("{from}..{}", (from + part).min(SIM_SEEDS));
+        let mut command = Command::new("cargo");
+        command.args(arguments).arg(&seeds);
+        println!("$ {command:?}");
+        running.push((seeds, command.spawn().map_err(|error| error.to_string())?));
+    }
+    let mut failed = Vec::new();
+    for (seeds, mut child) in running {
+        if !child.wait().map_err(|error| error.to_string())?.success() {
+            failed.push(seeds);
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("of the seeds {}, some failed", failed.join(", ")))
+    }
 }
 
 fn clients() -> Result<(), String> {
