@@ -100,17 +100,7 @@ impl<E: Env> Database<E> {
             })
         };
         let wal = Box::new(store.log.wal(path, &lane, seen));
-        let recipe = Recipe {
-            path: Path::from(path),
-            objects: Arc::clone(&store.objects),
-            cache: Arc::clone(&store.cache),
-            cache_id: number,
-            clock: Arc::clone(&clock) as _,
-            codec,
-            merge,
-            memtable_bytes: usize::try_from(store.config.memtable_bytes).unwrap_or(usize::MAX),
-            checkpoint_lifetime: store.config.checkpoint_lifetime(),
-        };
+        let recipe = recipe(&store, path, number, &clock, codec, merge);
         let seed = store
             .env
             .rng(&format!("database {path} {number}"))
@@ -384,6 +374,28 @@ impl<E: Env> Database<E> {
             .log
             .forget_flushed(&self.path, self.epoch, &self.lane)
             .await
+    }
+}
+
+/// What the database and its compactors are built from.
+fn recipe<E: Env>(
+    store: &StoreShared<E>,
+    path: &str,
+    number: u64,
+    clock: &Arc<RegionClock<E::Clock>>,
+    codec: Option<RowCodec>,
+    merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
+) -> Recipe {
+    Recipe {
+        path: Path::from(path),
+        objects: Arc::clone(&store.objects),
+        cache: Arc::clone(&store.cache),
+        cache_id: number,
+        clock: Arc::clone(clock) as _,
+        codec,
+        merge,
+        memtable_bytes: usize::try_from(store.config.memtable_bytes).unwrap_or(usize::MAX),
+        checkpoint_lifetime: store.config.checkpoint_lifetime(),
     }
 }
 

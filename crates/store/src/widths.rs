@@ -141,15 +141,14 @@ async fn rewrite_family<E: Env>(
         region.writes.unset_wide(key);
         return Ok(());
     }
-    // Still wide: everything that stays is an overflow cell already or becomes one, and the packed value is empty.
+    // Still wide: everything that stays is an overflow cell already or becomes one, and the packed value is empty. Markers go
+    // with this write, after the puts that they hid; as many as one write takes, the others with the next rewrite.
     let moved: Vec<StoredCell> = kept
         .into_iter()
         .filter(|cell| old.get(&overflow_key(prefix, id, cell)) != Some(&cell.sequence))
         .collect();
-    for part in gone(&markers).chunks(DELETES_MAX) {
-        for key in part {
-            changes.delete(key.clone());
-        }
+    for key in gone(&markers).into_iter().take(DELETES_MAX) {
+        changes.delete(key);
     }
     changes.push_emptied(prefix, id, key.clone(), moved);
     write::apply(region, &changes).await.map(|_| ())
