@@ -1,5 +1,7 @@
 //! The commands against a whole server, as a user runs them: the binary itself, its output and its exit codes.
 
+#![allow(clippy::unwrap_used, reason = "tests and their helpers")]
+
 mod common;
 
 use std::process::{Command, Output};

@@ -1,6 +1,8 @@
 //! The scenario of `tests/clients` with the Rust client, by both registries, against two region servers. The same program runs against
 //! real HBase: `cargo run -p cadastre-client --example scenario`.
 
+#![allow(clippy::unwrap_used, reason = "tests and their helpers")]
+
 mod common;
 
 #[path = "../../client/examples/scenario/checks.rs"]

@@ -51,7 +51,10 @@ fn every_value_comes_back() {
     };
     let value = namespace(WRITER, &namespace_message);
     assert_eq!(read_namespace(&value).unwrap(), namespace_message);
-    assert!(!value.windows(4).any(|bytes| bytes == PBUF), "HBase writes none here");
+    assert!(
+        !value.windows(4).any(|bytes| bytes == PBUF),
+        "HBase writes none here"
+    );
 }
 
 #[test]
