@@ -7,11 +7,12 @@ use std::process::Command;
 
 use cadastre_sim::cluster::{ClusterConfig, Outcome, Planted, run};
 
-/// Seeds of every run of the tests; `cargo run -p cadastre-sim --bin sim -- --seeds A..B` runs others.
-const SEEDS: std::ops::Range<u64> = 0..100;
+/// Seeds of `cargo test`. CI runs a hundred with `cargo xtask test sim`; `cargo run -p cadastre-sim --bin sim -- --seeds A..B` runs
+/// any.
+const SEEDS: std::ops::Range<u64> = 0..12;
 
 /// Seeds that are run again, in this process and in another one.
-const SEEDS_TWICE: std::ops::Range<u64> = 0..8;
+const SEEDS_TWICE: std::ops::Range<u64> = 0..6;
 
 fn outcome(seed: u64) -> Outcome {
     run(&ClusterConfig::new(seed)).unwrap_or_else(|failure| {
@@ -19,37 +20,17 @@ fn outcome(seed: u64) -> Outcome {
     })
 }
 
-/// Four tests, so that they share the cores.
-fn nothing_acknowledged_is_lost_and_nothing_is_done_twice(quarter: u64) {
+#[test]
+fn a_server_through_crashes_and_power_cuts_loses_nothing() {
     let (mut checked, mut crashes) = (0, 0);
-    for seed in SEEDS.filter(|seed| seed % 4 == quarter) {
+    for seed in SEEDS {
         let outcome = outcome(seed);
         assert!(outcome.checked > 500, "seed {seed}: {outcome:?}");
         checked += outcome.checked;
         crashes += outcome.crashes;
     }
-    assert!(crashes > 25, "{crashes} crashes");
-    assert!(checked > 20_000, "{checked} checked");
-}
-
-#[test]
-fn a_server_through_crashes_and_power_cuts_first_quarter() {
-    nothing_acknowledged_is_lost_and_nothing_is_done_twice(0);
-}
-
-#[test]
-fn a_server_through_crashes_and_power_cuts_second_quarter() {
-    nothing_acknowledged_is_lost_and_nothing_is_done_twice(1);
-}
-
-#[test]
-fn a_server_through_crashes_and_power_cuts_third_quarter() {
-    nothing_acknowledged_is_lost_and_nothing_is_done_twice(2);
-}
-
-#[test]
-fn a_server_through_crashes_and_power_cuts_fourth_quarter() {
-    nothing_acknowledged_is_lost_and_nothing_is_done_twice(3);
+    assert!(crashes > 10, "{crashes} crashes");
+    assert!(checked > 10_000, "{checked} checked");
 }
 
 #[test]
