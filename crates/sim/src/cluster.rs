@@ -76,6 +76,8 @@ pub struct ClusterConfig {
     pub faults_for: Duration,
     /// Which and how often.
     pub rates: FaultRates,
+    /// The server's disk.
+    pub disk: DiskConfig,
     /// A fault to be found.
     pub planted: Option<Planted>,
 }
@@ -95,6 +97,7 @@ impl ClusterConfig {
                 clock_step_ms: 0..=3_600_000,
                 ..FaultRates::default()
             },
+            disk: DiskConfig::default(),
             planted: None,
         }
     }
@@ -132,7 +135,7 @@ pub fn run(config: &ClusterConfig) -> Result<Outcome, Failure> {
         config.seed,
         WorldConfig {
             keep_trace: config.keep_trace,
-            disk: DiskConfig::default(),
+            disk: config.disk.clone(),
             ..WorldConfig::default()
         },
     );

@@ -39,6 +39,9 @@ pub struct DiskConfig {
     pub slow_probability: f64,
     /// How long a slow one takes.
     pub slow: RangeInclusive<Duration>,
+    /// Whether bytes whose sync failed stay in the kernel's cache when the process ends, so that the next start reads what is
+    /// not on the disk and never will be. Linux may do either.
+    pub unsyncable_stay: bool,
 }
 
 impl Default for DiskConfig {
@@ -49,6 +52,7 @@ impl Default for DiskConfig {
             sync: Duration::from_micros(100)..=Duration::from_millis(2),
             slow_probability: 0.02,
             slow: Duration::from_millis(5)..=Duration::from_millis(30),
+            unsyncable_stay: false,
         }
     }
 }

@@ -9,17 +9,21 @@
 
 use std::process::ExitCode;
 
+use cadastre_sim::FaultRates;
 use cadastre_sim::cluster::{ClusterConfig, run};
 
 const USAGE: &str =
     "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
+           [--clock-back] [--unsyncable-stay]
 
   --seed N         run this seed (default 0)
   --seeds A..B     run seeds A to B-1
   --operations N   operations of each client (default 400)
   --clients N      clients (default 4)
   --twice          run each seed twice and compare the traces
-  --trace          print the whole trace";
+  --trace          print the whole trace
+  --clock-back     the server's wall clock may also go back by an hour
+  --unsyncable-stay  bytes whose sync failed stay readable over a restart of the process, and are lost with the power";
 
 struct Arguments {
     seeds: std::ops::Range<u64>,
@@ -27,6 +31,8 @@ struct Arguments {
     clients: Option<usize>,
     twice: bool,
     trace: bool,
+    clock_back: bool,
+    unsyncable_stay: bool,
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
@@ -36,6 +42,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
         clients: None,
         twice: false,
         trace: false,
+        clock_back: false,
+        unsyncable_stay: false,
     };
     while let Some(name) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{name} needs a value"));
@@ -53,6 +61,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--clients" => parsed.clients = Some(number(&value()?)?),
             "--twice" => parsed.twice = true,
             "--trace" => parsed.trace = true,
+            "--clock-back" => parsed.clock_back = true,
+            "--unsyncable-stay" => parsed.unsyncable_stay = true,
             _ => return Err(format!("unknown argument {name}")),
         }
     }
@@ -89,12 +99,16 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
     config.keep_trace = arguments.trace || arguments.twice;
     config.operations = arguments.operations.unwrap_or(config.operations);
     config.clients = arguments.clients.unwrap_or(config.clients);
+    if arguments.clock_back {
+        config.rates = FaultRates::default();
+    }
+    config.disk.unsyncable_stay = arguments.unsyncable_stay;
     let begun = std::time::Instant::now();
     let outcome = match run(&config) {
         Ok(outcome) => outcome,
         Err(failure) => {
             eprintln!("{failure}");
-            reproduce(&config);
+            reproduce(&config, arguments);
             return false;
         }
     };
@@ -125,7 +139,7 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
             let pairs = outcome.lines.iter().zip(&again.lines);
             let differs = pairs.enumerate().find(|(_, (one, other))| one != other);
             eprintln!("seed {seed} is not deterministic; first difference: {differs:#?}");
-            reproduce(&config);
+            reproduce(&config, arguments);
             false
         }
         Err(failure) => {
@@ -135,9 +149,14 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
     }
 }
 
-fn reproduce(config: &ClusterConfig) {
+fn reproduce(config: &ClusterConfig, arguments: &Arguments) {
+    let flag = |set: bool, name: &'static str| if set { name } else { "" };
     eprintln!(
-        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {} --trace",
-        config.seed, config.operations, config.clients
+        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{}{} --trace",
+        config.seed,
+        config.operations,
+        config.clients,
+        flag(arguments.clock_back, " --clock-back"),
+        flag(arguments.unsyncable_stay, " --unsyncable-stay"),
     );
 }

@@ -440,7 +440,9 @@ impl Drive {
         for inode in all {
             if let Some(file) = self.inodes.get_mut(&inode) {
                 file.handles = 0;
-                file.drop_doomed();
+                if !self.config.unsyncable_stay {
+                    file.drop_doomed();
+                }
             }
             self.forget_if_unused(inode);
         }
