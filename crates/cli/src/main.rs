@@ -30,7 +30,7 @@ enum Command {
     )]
     Start(Box<StartArgs>),
     #[command(flatten)]
-    Client(commands::Command),
+    Client(Box<commands::Command>),
     /// Print the reference of all settings (Markdown)
     #[command(hide = true)]
     DocsConfiguration,
@@ -40,7 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Start(args) => start::run(&args),
-        Command::Client(command) => commands::run(command),
+        Command::Client(command) => commands::run(*command),
         Command::DocsConfiguration => {
             print!("{}", cadastre_cli::config::documentation());
             ExitCode::SUCCESS
