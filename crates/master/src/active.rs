@@ -1,6 +1,6 @@
 //! The active master's state and how clients' wishes become procedures.
 //!
-//! 1. [`Active::submit`] waits for the lock of the table or namespace, so that what is checked stays true.
+//! 1. `Active::submit` waits for the lock of the table or namespace, so that what is checked stays true.
 //! 2. The caller's `plan` checks the wish against the [`Catalog`] and fixes every id; what cannot be is refused at once.
 //! 3. The intent is written, the procedure runs in a task of its own (`executor`), the caller gets its id.
 //!
