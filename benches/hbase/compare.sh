@@ -71,15 +71,15 @@ cadastre() { # name, options...
   local name=$1 begun zk code=0; shift
   begun=$EPOCHREALTIME
   "$binary" start --data "$work/$name" --json --zookeeper-port 0 --master-port 0 --region-server-port 0 --admin-port 0 "$@" \
-    > "$work/ready" 2> "$out/$name.log" < /dev/null &
+    > "$work/$name.ready" 2> "$out/$name.log" < /dev/null &
   pid=$!
-  until grep -q '"event":"ready"' "$work/ready"; do
+  until grep -q '"event":"ready"' "$work/$name.ready"; do
     kill -0 "$pid" 2>/dev/null || { echo "Cadastre ended; see $out/$name.log" >&2; return 1; }
     [ "${EPOCHREALTIME%.*}" -lt $((${begun%.*} + 60)) ] || { echo "Cadastre not ready after 60 s; see $out/$name.log" >&2; return 1; }
     sleep 0.01
   done
   started "$name" "$(since "$begun")" "$pid"
-  zk=$(python3 -c 'import json, sys; print(next(json.loads(l)["zookeeper"] for l in sys.stdin if "\"ready\"" in l))' < "$work/ready")
+  zk=$(python3 -c 'import json, sys; print(next(json.loads(l)["zookeeper"] for l in sys.stdin if "\"ready\"" in l))' < "$work/$name.ready")
   bench "$name" "$zk" "$pid"
   kill "$pid"
   wait "$pid" || code=$?
