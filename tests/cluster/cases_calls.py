@@ -161,6 +161,24 @@ def wrong_region_in_multi(cluster):
 
 
 @case
+def wrong_region_increment_in_multi(cluster):
+    answer = multi(cluster, cluster.low, [wire.mutation(INCREMENT, b"z", b"f", b"n", struct.pack(">q", 1))])
+    return multi_refused(answer, "regionserver.WrongRegionException")
+
+
+@case
+def wrong_region_get_in_multi(cluster):
+    action = wire.encode((1, 0), (3, wire.encode((1, b"z"))))
+    answer = cluster.once("Multi", wire.encode((1, wire.encode((1, wire.region(cluster.low)), (3, action)))))
+    return multi_refused(answer, "regionserver.WrongRegionException")
+
+
+@case
+def wrong_region_atomic_multi(cluster):
+    return multi_refused(multi(cluster, cluster.low, [wire.mutation(PUT, b"z")], atomic=1), "regionserver.WrongRegionException")
+
+
+@case
 def row_too_long_put(cluster):
     return final(mutate(cluster, cluster.high, wire.mutation(PUT, LONG_ROW)), hbase=IO)
 
