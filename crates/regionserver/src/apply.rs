@@ -43,17 +43,20 @@ pub(crate) struct Terms {
     pub(crate) deadline: Duration,
 }
 
-/// Checks a mutation against the table and completes it: cells of a whole-row delete, the TTL as a tag.
+/// Checks a mutation (`plain`: neither conditional nor part of an atomic action) against the table and completes it: cells of a whole-row delete, the TTL as a tag.
 ///
 /// # Errors
 /// HBase's: unknown family, cell too big, empty or too long row, read-only table.
-pub(crate) fn prepare<E: Env>(hosted: &Hosted<E>, mut mutation: Mutation) -> Result<Mutation> {
+fn prepare<E: Env>(hosted: &Hosted<E>, mut mutation: Mutation, plain: bool) -> Result<Mutation> {
     let descriptor = hosted.region.descriptor();
     check_row_length(&mutation.row)?;
-    // Seen on HBase 2.6.4: a mutation outside the region is refused as insane, a get as sent to the wrong region.
-    hosted
-        .check_row(&mutation.row, operation_name(mutation.kind))
-        .map_err(|error| Error::new(Code::FailedSanityCheck, error.message().to_owned()))?;
+    let in_region = hosted.check_row(&mutation.row, operation_name(mutation.kind));
+    let is_plain = plain && matches!(mutation.kind, MutationKind::Put | MutationKind::Delete);
+    // Seen on HBase 2.6.4: a plain put or delete outside the region is refused as insane, all else as sent to the wrong region.
+    in_region.map_err(|error| match is_plain {
+        true => Error::new(Code::FailedSanityCheck, error.message().to_owned()),
+        false => error,
+    })?;
     if descriptor.read_only() {
         return Err(Error::invalid("region is read only"));
     }
@@ -201,7 +204,7 @@ pub(crate) async fn batch<E: Env>(
     outcomes.resize_with(mutations.len(), || None);
     let mut blind: Vec<(usize, Mutation)> = Vec::new();
     for (index, mutation) in mutations.into_iter().enumerate() {
-        match prepare(hosted, mutation) {
+        match prepare(hosted, mutation, true) {
             Err(error) => outcomes[index] = Some(Err(error)),
             Ok(mutation) if is_blind(&mutation) => blind.push((index, mutation)),
             Ok(mutation) => {
@@ -217,6 +220,22 @@ pub(crate) async fn batch<E: Env>(
         .into_iter()
         .map(|outcome| outcome.expect("every mutation was refused, written or applied above"))
         .collect()
+}
+
+/// Applies one mutation.
+///
+/// # Errors
+/// As [`batch`].
+pub(crate) async fn one<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    mutation: Mutation,
+    terms: Terms,
+) -> Result<Outcome> {
+    let mut outcomes = batch(env, hosted, vec![mutation], terms).await;
+    outcomes
+        .pop()
+        .expect("a batch has an outcome for each mutation")
 }
 
 async fn write_blind<E: Env>(
@@ -282,7 +301,7 @@ pub(crate) async fn atomic<E: Env>(
                     "Action's getRow must match: the mutations of one atomic action are of one row",
                 ));
             }
-            prepare(hosted, mutation)
+            prepare(hosted, mutation, false)
         })
         .collect::<Result<Vec<_>>>()?;
     if let Some(condition) = &condition

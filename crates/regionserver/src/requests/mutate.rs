@@ -34,7 +34,13 @@ pub(crate) async fn mutate<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Resu
         .regions
         .on_core(hosted.core, move || {
             Box::pin(async move {
-                apply::atomic(&env, &hosted, &row, vec![mutation], condition, terms).await
+                match condition {
+                    Some(condition) => {
+                        let condition = Some(condition);
+                        apply::atomic(&env, &hosted, &row, vec![mutation], condition, terms).await
+                    }
+                    None => apply::one(&env, &hosted, mutation, terms).await,
+                }
             })
         })
         .await?;
