@@ -799,9 +799,18 @@ async fn random_event(
     }
 }
 
+/// Seeds to run: a few, or `CADASTRE_MASTER_SEEDS=FROM..TO` of them.
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(wanted) = std::env::var("CADASTRE_MASTER_SEEDS") else {
+        return 0..25;
+    };
+    let (from, to) = wanted.split_once("..").expect("FROM..TO");
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
 #[tokio::test]
 async fn random_histories_end_in_a_whole_cluster() {
-    for seed in 0..25 {
+    for seed in seeds() {
         let mut numbers = Numbers(seed);
         let world = ModelWorld::new(3);
         let mut active = live(&world, 1).await;
