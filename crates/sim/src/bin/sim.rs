@@ -14,7 +14,7 @@ use cadastre_sim::cluster::{ClusterConfig, run};
 
 const USAGE: &str =
     "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
-           [--clock-back] [--unsyncable-stay]
+           [--log FILTER] [--clock-back] [--disk-full] [--unsyncable-stay]
 
   --seed N         run this seed (default 0)
   --seeds A..B     run seeds A to B-1
@@ -22,7 +22,9 @@ const USAGE: &str =
   --clients N      clients (default 4)
   --twice          run each seed twice and compare the traces
   --trace          print the whole trace
+  --log FILTER     print what the programs log, as RUST_LOG would say it
   --clock-back     the server's wall clock may also go back by an hour
+  --disk-full      the server's disk may be full for a while
   --unsyncable-stay  bytes whose sync failed stay readable over a restart of the process, and are lost with the power";
 
 struct Arguments {
@@ -31,7 +33,9 @@ struct Arguments {
     clients: Option<usize>,
     twice: bool,
     trace: bool,
+    log: Option<String>,
     clock_back: bool,
+    disk_full: bool,
     unsyncable_stay: bool,
 }
 
@@ -42,7 +46,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
         clients: None,
         twice: false,
         trace: false,
+        log: None,
         clock_back: false,
+        disk_full: false,
         unsyncable_stay: false,
     };
     while let Some(name) = arguments.next() {
@@ -59,9 +65,11 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
             }
             "--operations" => parsed.operations = Some(number(&value()?)?),
             "--clients" => parsed.clients = Some(number(&value()?)?),
+            "--log" => parsed.log = Some(value()?),
             "--twice" => parsed.twice = true,
             "--trace" => parsed.trace = true,
             "--clock-back" => parsed.clock_back = true,
+            "--disk-full" => parsed.disk_full = true,
             "--unsyncable-stay" => parsed.unsyncable_stay = true,
             _ => return Err(format!("unknown argument {name}")),
         }
@@ -81,6 +89,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Some(filter) = &arguments.log {
+        // Simulated times are in the trace; real ones would only confuse.
+        tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+            .without_time()
+            .with_writer(std::io::stderr)
+            .init();
+    }
     let mut failed = 0;
     for seed in arguments.seeds.clone() {
         if !run_seed(seed, &arguments) {
@@ -99,8 +115,12 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
     config.keep_trace = arguments.trace || arguments.twice;
     config.operations = arguments.operations.unwrap_or(config.operations);
     config.clients = arguments.clients.unwrap_or(config.clients);
+    let all = FaultRates::default();
     if arguments.clock_back {
-        config.rates = FaultRates::default();
+        config.rates.clock_step_ms = all.clock_step_ms;
+    }
+    if arguments.disk_full {
+        config.rates.disk_full = all.disk_full;
     }
     config.disk.unsyncable_stay = arguments.unsyncable_stay;
     let begun = std::time::Instant::now();
@@ -152,11 +172,12 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
 fn reproduce(config: &ClusterConfig, arguments: &Arguments) {
     let flag = |set: bool, name: &'static str| if set { name } else { "" };
     eprintln!(
-        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{}{} --trace",
+        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{}{}{} --trace",
         config.seed,
         config.operations,
         config.clients,
         flag(arguments.clock_back, " --clock-back"),
+        flag(arguments.disk_full, " --disk-full"),
         flag(arguments.unsyncable_stay, " --unsyncable-stay"),
     );
 }
