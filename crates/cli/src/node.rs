@@ -100,28 +100,12 @@ impl<E: Env> Node<E> {
             },
         )
         .await?;
-        let mut region_servers = Vec::with_capacity(usize::from(config.region_servers));
-        for index in 0..config.region_servers {
-            let port = match config.region_server_port {
-                0 => 0,
-                first => first
-                    .checked_add(index)
-                    .ok_or_else(|| Error::invalid("the region servers' ports go beyond 65535"))?,
-            };
-            let config = RegionServerConfig {
-                bind: config.bind,
-                port,
-                advertise_host: config.advertise_host.clone(),
-                coordination: coordination.clone(),
-                parent: ZNODE_PARENT.to_owned(),
-                session_timeout: config.session_timeout,
-                rpc: cadastre_rpc::ServerConfig {
-                    name: "region_server".to_owned(),
-                    ..config.rpc.clone()
-                },
-            };
-            region_servers.push(RegionServer::start(env.clone(), store.clone(), config).await?);
-        }
+        // The region servers wait for what the master writes first: if it fails, so does the start.
+        let region_servers = tokio::select! {
+            biased;
+            error = failed(&master) => return Err(error),
+            servers = start_region_servers(&env, &store, &config, &coordination) => servers?,
+        };
         master.ready().await?;
         Ok(Self {
             store,
@@ -175,6 +159,45 @@ impl<E: Env> Node<E> {
         self.stop_coordination.send_replace(true);
         self.store.close().await
     }
+}
+
+/// The error with which the master ended before it was ready.
+async fn failed<E: Env>(master: &Master<E>) -> Error {
+    match master.ready().await {
+        Err(error) => error,
+        Ok(()) => std::future::pending().await,
+    }
+}
+
+async fn start_region_servers<E: Env>(
+    env: &E,
+    store: &Store<E>,
+    config: &NodeConfig,
+    coordination: &[HostPort],
+) -> Result<Vec<RegionServer<E>>> {
+    let mut region_servers = Vec::with_capacity(usize::from(config.region_servers));
+    for index in 0..config.region_servers {
+        let port = match config.region_server_port {
+            0 => 0,
+            first => first
+                .checked_add(index)
+                .ok_or_else(|| Error::invalid("the region servers' ports go beyond 65535"))?,
+        };
+        let config = RegionServerConfig {
+            bind: config.bind,
+            port,
+            advertise_host: config.advertise_host.clone(),
+            coordination: coordination.to_vec(),
+            parent: ZNODE_PARENT.to_owned(),
+            session_timeout: config.session_timeout,
+            rpc: cadastre_rpc::ServerConfig {
+                name: "region_server".to_owned(),
+                ..config.rpc.clone()
+            },
+        };
+        region_servers.push(RegionServer::start(env.clone(), store.clone(), config).await?);
+    }
+    Ok(region_servers)
 }
 
 /// The address at which this process reaches its own listener.
