@@ -11,6 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("env", &[]),
     ("wire", &["types"]),
+    ("sharding", &["types"]),
     ("rpc", &["types", "env", "wire"]),
     ("coordination", &["types", "env", "wire"]),
     ("store", &["types", "env"]),
@@ -81,7 +82,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without an async runtime.
-const NO_RUNTIME: &[&str] = &["types", "wire"];
+const NO_RUNTIME: &[&str] = &["types", "wire", "sharding"];
 
 /// Licences that may be linked into an Apache-2.0 binary.
 const LICENCES: &[&str] = &[

@@ -1,0 +1,5 @@
+//! Placement by rule, y = F(x): from the fields of a record to its slot and place, from a condition to the few slots
+//! that can hold matches, from two versions of a rule to exactly what differs (rules-and-migration.md, R14 to R51).
+//!
+//! Everything here is a value or a pure function. This crate must not know of clocks, randomness, files, sockets,
+//! storage or an async runtime: the same rule and the same input give the same answer for ever (R40).
