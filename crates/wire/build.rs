@@ -13,9 +13,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new("proto");
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=build.rs");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(root)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        for entry in std::fs::read_dir(root.join(folder))? {
+            files.push(entry?.path());
+        }
+    }
     files.retain(|path| {
         path.extension()
             .is_some_and(|extension| extension == "proto")
@@ -32,17 +35,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Every message's package.
-const PACKAGE: &str = ".hbase.pb.";
+/// Where the files lie, below `proto`.
+const FOLDERS: &[&str] = &["", "hadoop"];
 
-type Messages<'a> = BTreeMap<String, &'a DescriptorProto>;
+/// Package and message by full name.
+type Messages<'a> = BTreeMap<String, (&'a str, &'a DescriptorProto)>;
 
-fn collect<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Messages<'a>) {
+fn collect<'a>(
+    package: &'a str,
+    scope: &str,
+    message: &'a DescriptorProto,
+    into: &mut Messages<'a>,
+) {
     let name = format!("{scope}.{}", message.name());
     for nested in &message.nested_type {
-        collect(&name, nested, into);
+        collect(package, &name, nested, into);
     }
-    into.insert(name, message);
+    into.insert(name, (package, message));
 }
 
 /// The table as Rust source: messages in the order of their names, each with its size in memory and the fields that make it grow
@@ -51,16 +60,20 @@ fn shapes(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     let mut messages = Messages::new();
     for file in &descriptors.file {
         for message in &file.message_type {
-            collect(&format!(".{}", file.package()), message, &mut messages);
+            let package = file.package();
+            collect(package, &format!(".{package}"), message, &mut messages);
         }
     }
     let index: BTreeMap<&String, usize> = messages.keys().zip(0..).collect();
     let mut source = String::from("static SHAPES: &[Shape] = &[\n");
-    for (name, message) in &messages {
+    for (name, (package, message)) in &messages {
         let size = size(message, &messages);
         // Nested messages keep the name of the outer one before theirs.
-        let name = name.trim_start_matches(PACKAGE);
-        writeln!(source, "Shape {{ name: {name:?}, size: {size}, fields: &[")?;
+        let name = &name[package.len() + 2..];
+        writeln!(
+            source,
+            "Shape {{ package: {package:?}, name: {name:?}, size: {size}, fields: &["
+        )?;
         assert!(
             message.field.len() <= 64,
             "wire keeps one bit for each field"
@@ -103,7 +116,7 @@ fn size(message: &DescriptorProto, messages: &Messages<'_>) -> usize {
     let field = |field: &FieldDescriptorProto| match (field.label(), field.r#type()) {
         (Label::Repeated, _) | (_, Type::String) => 24,
         (_, Type::Bytes) => 40,
-        (_, Type::Message) => 8 + size(messages[field.type_name()], messages),
+        (_, Type::Message) => 8 + size(messages[field.type_name()].1, messages),
         _ => 16,
     };
     message.field.iter().map(field).sum()

@@ -54,6 +54,8 @@ fn java(code: Code) -> Option<Java> {
         }
         Code::PleaseHold => retried("PleaseHoldException"),
         Code::MasterNotRunning => retried("MasterNotRunningException"),
+        // HBase says so to a server that was declared dead; only our own masters ever read it.
+        Code::MasterDeposed => retried("YouAreDeadException"),
         Code::CallQueueTooBig => retried("CallQueueTooBigException"),
         Code::CallDropped => retried("CallDroppedException"),
         Code::MultiActionResultTooLarge => retried("MultiActionResultTooLarge"),

@@ -220,7 +220,7 @@ fn varint(frame: &mut Bytes) -> Result<u64> {
     decode_varint(frame).map_err(|error| Error::corrupt(format!("length: {error}")))
 }
 
-fn delimited(frame: &mut Bytes) -> Result<Bytes> {
+pub(crate) fn delimited(frame: &mut Bytes) -> Result<Bytes> {
     let len = varint(frame)?;
     if len > frame.remaining() as u64 {
         return Err(Error::corrupt(format!(

@@ -1,4 +1,4 @@
-//! HBase's wire protocol as plain functions of bytes: messages, frames, cells, exceptions, and their translation to the
+//! HBase's wire protocol, and Hadoop's IPC ([`hadoop`]), as plain functions of bytes: messages, frames, cells, exceptions, and their translation to the
 //! nouns of `types`, both ways, since server and client need both.
 //!
 //! Pure: this crate must not know of sockets, an async runtime, clocks, randomness or storage. It is the only crate that names
@@ -9,6 +9,7 @@ pub mod cells;
 pub mod convert;
 pub mod exception;
 pub mod frame;
+pub mod hadoop;
 mod message;
 pub mod meta;
 pub mod preamble;

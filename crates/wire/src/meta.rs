@@ -34,6 +34,10 @@ pub const SPLIT_B: &[u8] = b"splitB";
 /// State of a table, in [`TABLE_FAMILY`].
 pub const TABLE_STATE: &[u8] = b"state";
 
+/// Epoch of the newest master that wrote to `hbase:meta`, 8 bytes BE, in [`TABLE_FAMILY`] of [`master_epoch_row`] (C19). HBase knows
+/// no such column.
+pub const MASTER_EPOCH: &[u8] = b"cadastre-master-epoch";
+
 /// State of a region that nobody has said anything of.
 const OFFLINE: &str = "OFFLINE";
 
@@ -84,6 +88,31 @@ pub fn compare_rows(a: &[u8], b: &[u8]) -> Ordering {
 /// Key of the row of a table's state.
 pub fn table_row(table: &TableName) -> Bytes {
     Bytes::copy_from_slice(table.as_str().as_bytes())
+}
+
+/// Key of the row that holds the master's epoch: that of the state of `hbase:meta` itself, which HBase never writes. Searches for
+/// regions read family `info` and pass it; readers of tables' states ask for a column that it does not have.
+pub fn master_epoch_row() -> Bytes {
+    table_row(&TableName::meta())
+}
+
+/// The cell that holds a master's epoch, timestamp left to the store.
+pub fn master_epoch_cell(epoch: u64) -> Cell {
+    Cell::put(
+        master_epoch_row(),
+        Bytes::from_static(TABLE_FAMILY),
+        Bytes::from_static(MASTER_EPOCH),
+        LATEST_TIMESTAMP,
+        Bytes::copy_from_slice(&epoch.to_be_bytes()),
+    )
+}
+
+/// The master's epoch from the cells of its row, newest first; 0 if no master has written one.
+///
+/// # Errors
+/// [`Code::Corrupt`](cadastre_types::Code::Corrupt) for a damaged value.
+pub fn master_epoch_from_cells(cells: &[Cell]) -> Result<u64> {
+    newest(cells, TABLE_FAMILY, MASTER_EPOCH).map_or(Ok(0), number)
 }
 
 /// Key of a region's row: the name of its default replica.

@@ -10,7 +10,9 @@ mod entry;
 use bytes::{Bytes, BytesMut};
 use cadastre_types::{Cell, Code, Error, FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use cadastre_wire::cells::{Codec, Compressor, write_cell};
-use cadastre_wire::{Message, convert, encode, exception, frame, meta, pb, preamble, znode};
+use cadastre_wire::{
+    Message, convert, encode, exception, frame, hadoop, meta, pb, preamble, znode,
+};
 use entry::Entry;
 use proptest::prelude::*;
 
@@ -187,11 +189,68 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("meta_row", row.to_vec()),
         ("znode", znode::cluster_id(writer, "c1").to_vec()),
     ];
+    all.extend(hadoop_seeds());
     for (pick, compressor) in (0..).zip(Compressor::ALL) {
         let compressed = compressor.compress(&block.repeat(20)).unwrap();
         all.push(("compressed", [&[pick], &compressed[..]].concat()));
     }
     all
+}
+
+fn hadoop_seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let request = hadoop::Request {
+        client_id: Bytes::from_static(b"0123456789abcdef"),
+        call_id: 5,
+        retry_count: 2,
+        state_id: Some(7),
+        method: "mkdirs".to_owned(),
+        protocol: "org.apache.hadoop.hdfs.protocol.ClientProtocol".to_owned(),
+        version: 1,
+        body: Bytes::from_static(b"body"),
+        ..Default::default()
+    };
+    let mut call = BytesMut::new();
+    hadoop::encode_request(&mut call, &request).unwrap();
+    let response = |outcome| {
+        let mut out = BytesMut::new();
+        let response = hadoop::Response {
+            call_id: 5,
+            retry_count: 2,
+            client_id: request.client_id.clone(),
+            state_id: Some(7),
+            router_state: None,
+            outcome,
+        };
+        hadoop::encode_response(&mut out, &response).unwrap();
+        out[4..].to_vec()
+    };
+    let thrown = hadoop::RemoteException {
+        class: "java.io.IOException".to_owned(),
+        message: "no".to_owned(),
+        detail: 1,
+    };
+    let status = hadoop::pb::HdfsFileStatusProto {
+        file_type: 1,
+        path: Bytes::from_static(b"p"),
+        owner: "o".to_owned(),
+        group: "g".to_owned(),
+        ..Default::default()
+    };
+    let listing = hadoop::pb::GetListingResponseProto {
+        dir_list: Some(hadoop::pb::DirectoryListingProto {
+            partial_listing: vec![status.clone(), status],
+            remaining_entries: 0,
+        }),
+    };
+    vec![
+        ("hadoop_request", call[4..].to_vec()),
+        (
+            "hadoop_response",
+            response(hadoop::Outcome::Success("ok".into())),
+        ),
+        ("hadoop_response", response(hadoop::Outcome::Error(thrown))),
+        ("hadoop_messages", encode(&listing).to_vec()),
+    ]
 }
 
 fn find(name: &str) -> &'static Entry {

@@ -43,6 +43,7 @@ fn classes_of_section_9() {
         (Code::TimeoutIo, "exceptions.TimeoutIOException"),
         (Code::PleaseHold, "PleaseHoldException"),
         (Code::MasterNotRunning, "MasterNotRunningException"),
+        (Code::MasterDeposed, "YouAreDeadException"),
     ];
     let last = [
         (Code::UnknownScanner, "UnknownScannerException"),

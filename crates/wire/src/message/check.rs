@@ -21,6 +21,7 @@ const SLICE: usize = 32;
 
 /// One message: what it takes, and the fields that matter here.
 struct Shape {
+    package: &'static str,
     name: &'static str,
     size: usize,
     fields: &'static [Field],
@@ -81,13 +82,15 @@ pub(super) fn check<M: prost::Name>(bytes: &[u8]) -> Result<()> {
 struct ShapeOf<M>(std::marker::PhantomData<M>);
 
 impl<M: prost::Name> ShapeOf<M> {
-    const INDEX: usize = find(M::NAME);
+    const INDEX: usize = find(M::PACKAGE, M::NAME);
 }
 
-const fn find(name: &str) -> usize {
+const fn find(package: &str, name: &str) -> usize {
     let mut at = 0;
     while at < SHAPES.len() {
-        if same(SHAPES[at].name.as_bytes(), name.as_bytes()) {
+        if same(SHAPES[at].name.as_bytes(), name.as_bytes())
+            && same(SHAPES[at].package.as_bytes(), package.as_bytes())
+        {
             return at;
         }
         at += 1;

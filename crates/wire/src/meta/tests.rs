@@ -161,6 +161,24 @@ fn newest_versions_count_and_gaps_are_filled() {
     }
 }
 
+/// The cell of the master's epoch disturbs no reader of regions or of tables' states.
+#[test]
+fn master_epoch() {
+    let cell = master_epoch_cell(0x0102);
+    assert_eq!(&cell.row[..], b"hbase:meta");
+    assert_eq!(&cell.family[..], b"table");
+    assert_eq!(&cell.qualifier[..], b"cadastre-master-epoch");
+    assert_eq!(&cell.value[..], [0, 0, 0, 0, 0, 0, 1, 2]);
+    let cells = [cell];
+    assert_eq!(master_epoch_from_cells(&cells).unwrap(), 0x0102);
+    assert_eq!(master_epoch_from_cells(&[]).unwrap(), 0);
+    assert_eq!(MetaEntry::from_cells(&cells).unwrap(), None);
+    assert_eq!(table_state_from_cells(&cells).unwrap(), None);
+    let mut damaged = cells;
+    damaged[0].value = Bytes::from_static(b"7");
+    assert!(master_epoch_from_cells(&damaged).is_err());
+}
+
 #[test]
 fn table_states() {
     let cell = table_state_cell(&table("ns:t"), TableState::Disabled);

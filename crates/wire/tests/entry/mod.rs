@@ -9,7 +9,9 @@
 use bytes::{Bytes, BytesMut};
 use cadastre_types::Cell;
 use cadastre_wire::cells::{CellReader, Codec, Compressor, write_cell};
-use cadastre_wire::{Message, convert, decode, exception, frame, meta, pb, preamble, znode};
+use cadastre_wire::{
+    Message, convert, decode, exception, frame, hadoop, meta, pb, preamble, znode,
+};
 
 /// A decoder, and how much it may allocate at once.
 pub(crate) struct Entry {
@@ -39,6 +41,9 @@ pub(crate) const ALL: &[Entry] = &[
     entry("exception", exception, 200),
     entry("meta_row", meta_row, 200),
     entry("znode", znode, 200),
+    entry("hadoop_request", hadoop_request, 400),
+    entry("hadoop_response", hadoop_response, 400),
+    entry("hadoop_messages", hadoop_messages, 2000),
 ];
 
 const fn entry(name: &'static str, run: fn(&[u8]), bytes_per_byte: u64) -> Entry {
@@ -283,4 +288,43 @@ fn znode(data: &[u8]) {
     let _ = znode::read_running(data);
     let _ = znode::read_table(data);
     let _ = znode::read_namespace(data);
+}
+
+/// A frame from a client of Hadoop's IPC, without its length.
+fn hadoop_request(data: &[u8]) {
+    if let Some((start, _)) = data.split_first_chunk() {
+        let _ = hadoop::parse_preamble(start);
+    }
+    let Ok(hadoop::Incoming::Call(request)) = hadoop::parse_incoming(Bytes::copy_from_slice(data))
+    else {
+        return;
+    };
+    if request.call_id < 0 {
+        return;
+    }
+    let mut out = BytesMut::new();
+    hadoop::encode_request(&mut out, &request).unwrap();
+    let again = hadoop::parse_incoming(out.freeze().slice(4..)).unwrap();
+    assert_eq!(again, hadoop::Incoming::Call(request));
+}
+
+/// A frame from a server of Hadoop's IPC, without its length.
+fn hadoop_response(data: &[u8]) {
+    let Ok(response) = hadoop::parse_response(Bytes::copy_from_slice(data)) else {
+        return;
+    };
+    let mut out = BytesMut::new();
+    hadoop::encode_response(&mut out, &response).unwrap();
+    let again = hadoop::parse_response(out.freeze().slice(4..)).unwrap();
+    assert_eq!(again.call_id, response.call_id);
+    let _ = hadoop::merge_router_state(Bytes::copy_from_slice(data), Bytes::copy_from_slice(data));
+}
+
+/// The largest answers of a NameNode, and a SASL message.
+fn hadoop_messages(data: &[u8]) {
+    let bytes = || Bytes::copy_from_slice(data);
+    let _ = decode::<hadoop::pb::GetListingResponseProto>(bytes());
+    let _ = decode::<hadoop::pb::GetBlockLocationsResponseProto>(bytes());
+    let _ = decode::<hadoop::pb::GetBlocksResponseProto>(bytes());
+    let _ = decode::<hadoop::pb::RpcSaslProto>(bytes());
 }

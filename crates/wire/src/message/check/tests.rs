@@ -7,11 +7,11 @@ use crate::{decode, encode, pb};
 
 #[test]
 fn shapes_are_sorted_and_sizes_are_upper_bounds() {
-    assert!(SHAPES.is_sorted_by(|a, b| a.name < b.name));
+    assert!(SHAPES.is_sorted_by(|a, b| (a.package, a.name) < (b.package, b.name)));
     let size = |name: &str| {
         SHAPES
             .iter()
-            .find(|shape| shape.name == name)
+            .find(|shape| shape.package == "hbase.pb" && shape.name == name)
             .map(|shape| shape.size)
             .unwrap()
     };
