@@ -3,3 +3,20 @@
 //!
 //! Everything here is a value or a pure function. This crate must not know of clocks, randomness, files, sockets,
 //! storage or an async runtime: the same rule and the same input give the same answer for ever (R40).
+
+pub mod enumerate;
+mod error;
+mod key;
+pub mod limits;
+mod place;
+pub mod rule;
+mod slot;
+mod value;
+
+pub use enumerate::{Comparison, Enumeration, Predicate, Unbounded};
+pub use error::{EvalError, RuleError, ScriptFault};
+pub use key::{KeyError, KeyPart, KeySchema};
+pub use place::{Piece, Place, PlaceId, PlaceLine, SlotMap, Template};
+pub use rule::Rule;
+pub use slot::{Dimension, Shape, Slot};
+pub use value::{Fields, Literal, Type, Value};

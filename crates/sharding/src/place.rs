@@ -1,0 +1,182 @@
+//! Places: where a slot lives, by lines of the rule with templates. Names are made once, when a rule is loaded.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::RuleError,
+    limits,
+    slot::{Shape, Slot},
+};
+
+/// Where rows live: a table, on a cluster if the rule names clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The cluster, empty if there is but one.
+    pub cluster: String,
+    /// The table.
+    pub table: String,
+}
+
+/// The number of a place in a [`SlotMap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlaceId(pub u32);
+
+/// One line of the slot map: `place (7, *) cluster "a" table "hot_{day:2}";`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceLine {
+    /// Which slots: one span per dimension, `None` = all; empty = all slots.
+    pub slots: Vec<Option<(i64, i64)>>,
+    /// Cluster, empty if there is but one.
+    pub cluster: Template,
+    /// Table.
+    pub table: Template,
+}
+
+/// A name with coordinates in it: `"table_{shard:4}_{day:2}"`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Template {
+    /// Pieces in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Text as it stands.
+    Text(String),
+    /// A coordinate: `{shard / 256 % 4 + 1:2}`.
+    Coordinate {
+        /// Number of the dimension.
+        dimension: u8,
+        /// Divisor, floors; 1 if none.
+        divide: u32,
+        /// Modulus, Euclidean; 0 if none.
+        modulo: u32,
+        /// Added last.
+        add: i64,
+        /// Padded with zeros to this many digits (R49).
+        width: u8,
+    },
+}
+
+/// The slot map: slot to place in one look-up, every name made once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotMap {
+    places: Vec<Place>,
+    slots: Vec<u32>,
+}
+
+/// Widest padding.
+pub(crate) const WIDTH_MAX: u8 = 20;
+
+impl SlotMap {
+    /// Makes the names of all slots. Every slot must have a place.
+    pub fn new(shape: &Shape, lines: &[PlaceLine]) -> Result<SlotMap, RuleError> {
+        let mut ids: BTreeMap<Place, u32> = BTreeMap::new();
+        let mut places = Vec::new();
+        let mut slots = Vec::with_capacity(shape.slots() as usize);
+        for slot in (0..shape.slots()).map(Slot) {
+            let coordinates = shape.coordinates(slot);
+            let line = lines.iter().rev().find(|line| line.matches(&coordinates));
+            let Some(line) = line else {
+                return Err(RuleError::new(format!(
+                    "slot {coordinates:?} has no place; a line without slots covers all"
+                )));
+            };
+            let place = Place {
+                cluster: line.cluster.render(&coordinates)?,
+                table: line.table.render(&coordinates)?,
+            };
+            let next = u32::try_from(places.len()).unwrap_or(u32::MAX);
+            let id = *ids.entry(place.clone()).or_insert_with(|| {
+                places.push(place);
+                next
+            });
+            slots.push(id);
+        }
+        Ok(SlotMap { places, slots })
+    }
+
+    /// The number of the place of a slot.
+    #[inline]
+    pub fn id(&self, slot: Slot) -> PlaceId {
+        PlaceId(self.slots[slot.0 as usize])
+    }
+
+    /// The place of a slot.
+    #[inline]
+    pub fn place(&self, slot: Slot) -> &Place {
+        &self.places[self.slots[slot.0 as usize] as usize]
+    }
+
+    /// All places, by number.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl PlaceLine {
+    /// Whether the slot of these coordinates is meant.
+    pub fn matches(&self, coordinates: &[i64]) -> bool {
+        self.slots.is_empty()
+            || self
+                .slots
+                .iter()
+                .zip(coordinates)
+                .all(|(span, at)| span.is_none_or(|(first, last)| first <= *at && *at <= last))
+    }
+}
+
+impl Template {
+    /// A template without coordinates.
+    pub fn text(text: impl Into<String>) -> Template {
+        Template {
+            pieces: vec![Piece::Text(text.into())],
+        }
+    }
+
+    /// The name for these coordinates.
+    pub fn render(&self, coordinates: &[i64]) -> Result<String, RuleError> {
+        let mut name = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => name.push_str(text),
+                Piece::Coordinate {
+                    dimension,
+                    divide,
+                    modulo,
+                    add,
+                    width,
+                } => {
+                    let value = coordinates.get(usize::from(*dimension)).copied();
+                    let value = value.unwrap_or(0).div_euclid(i64::from(*divide).max(1));
+                    let value = match *modulo {
+                        0 => value,
+                        modulo => value.rem_euclid(i64::from(modulo)),
+                    };
+                    let value = value
+                        .checked_add(*add)
+                        .ok_or_else(|| RuleError::new("a name's number overflows"))?;
+                    let width = usize::from(*width);
+                    if value < 0 {
+                        name.push_str(&format!("-{:0width$}", value.unsigned_abs()));
+                    } else {
+                        name.push_str(&format!("{value:0width$}"));
+                    }
+                }
+            }
+        }
+        if name.len() > limits::NAME_BYTES_MAX {
+            return Err(RuleError::new(format!(
+                "name {name} is longer than {} bytes",
+                limits::NAME_BYTES_MAX
+            )));
+        }
+        Ok(name)
+    }
+}
