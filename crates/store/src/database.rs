@@ -20,6 +20,7 @@ use crate::db::{L0_BUSY, Recipe};
 use crate::error::from_slatedb;
 use crate::key::RowCodec;
 use crate::log::Lane;
+use crate::nonces::Moment;
 use crate::region::RegionShared;
 use crate::store::StoreShared;
 
@@ -59,6 +60,8 @@ pub(crate) struct Database<E: Env> {
     pub(crate) epoch: u64,
     /// Sequence number of the last write before this open.
     pub(crate) opened_at: u64,
+    /// When it was open, and older writers fenced (mono).
+    open_since: Duration,
     status: watch::Receiver<DbStatus>,
     /// The last sequence number drawn.
     sequence: AtomicU64,
@@ -121,6 +124,7 @@ impl<E: Env> Database<E> {
             path: path.into(),
             epoch: db.manifest().writer_epoch(),
             opened_at,
+            open_since: store.env.clock().mono(),
             status: db.subscribe(),
             sequence: AtomicU64::new(opened_at),
             written: AtomicU64::new(opened_at),
@@ -144,6 +148,20 @@ impl<E: Env> Database<E> {
             database.count(replayed);
         }
         Ok(database)
+    }
+
+    /// This moment, as nonces are stamped and measured.
+    pub(crate) fn moment(&self) -> Moment {
+        let open = self
+            .store
+            .env
+            .clock()
+            .mono()
+            .saturating_sub(self.open_since);
+        Moment {
+            epoch: self.epoch,
+            open_ms: u64::try_from(open.as_millis()).unwrap_or(u64::MAX),
+        }
     }
 
     /// Tells which region this is the database of.
@@ -190,6 +208,11 @@ impl<E: Env> Database<E> {
         let snapshot = self.snapshot()?;
         self.wait_durable(snapshot.seq()).await?;
         Ok(snapshot)
+    }
+
+    /// Sequence number up to which everything is durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.status.borrow().durable_seq
     }
 
     /// Waits until a write is durable.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
-use cadastre_types::{Cell, Code, Durability, Error, Query, Result, limits};
+use cadastre_types::{Cell, Code, Durability, Error, Query, Result};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
 use crate::error::from_slatedb;
 use crate::key;
-use crate::read;
+use crate::read::{self, RowRead};
 use crate::region::RegionShared;
 use crate::store::WalSync;
 use crate::write;
@@ -155,15 +155,24 @@ impl<E: Env> RowLocks<E> {
     pub async fn read(&self, row: &[u8], query: &Query) -> Result<Vec<Cell>> {
         self.check_locked(row)?;
         let database = &self.region.database;
+        let at = RowRead {
+            codec: self.region.codec,
+            descriptor: &self.region.descriptor(),
+            row: &Bytes::copy_from_slice(row),
+            query,
+            now: database.clock.wall_ms(),
+        };
+        // With a ticket every write of the row is durable, and the lock keeps others away: the memory level shows no more.
+        let fill = read::Fill::begin(&self.region, row);
+        if let Some(cells) = at.cached(fill.as_ref())? {
+            return Ok(cells);
+        }
         let snapshot = database.snapshot()?;
         self.seen.fetch_max(snapshot.seq(), Ordering::SeqCst);
-        let row = Bytes::copy_from_slice(row);
-        let now = database.clock.wall_ms();
-        let descriptor = self.region.descriptor();
-        read::row_at(&snapshot, self.region.codec, &descriptor, &row, query, now).await
+        at.stored(&snapshot, fill.as_ref()).await
     }
 
-    /// Whether the operation with this nonce was done on the row within the last 30 minutes (C7).
+    /// Whether the operation with this nonce was done on the row, unless that was certainly more than 30 minutes ago (C7).
     ///
     /// # Errors
     /// `NotServingRegion` once closed, `Io`, `Corrupt`.
@@ -177,8 +186,7 @@ impl<E: Env> RowLocks<E> {
         let Some(value) = value else {
             return Ok(false);
         };
-        let done_at = write::nonce_time(&value)?;
-        Ok(!nonce_over(done_at, database.clock.wall_ms()))
+        Ok(!database.moment().is_over(&value)?)
     }
 
     /// Writes cells of the locked rows and notes nonces (row, group, nonce), all or nothing. The locks are released as soon as
@@ -226,12 +234,6 @@ impl<E: Env> RowLocks<E> {
         let seen = self.seen.load(Ordering::SeqCst);
         self.region.database.wait_durable(seen).await
     }
-}
-
-/// Whether a nonce is too old to count.
-pub(crate) fn nonce_over(done_at: i64, now: i64) -> bool {
-    let life = i64::try_from(limits::NONCE_LIFE_MS).unwrap_or(i64::MAX);
-    done_at.saturating_add(life) < now
 }
 
 fn timed_out(row: &[u8]) -> Error {

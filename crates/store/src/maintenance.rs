@@ -234,10 +234,13 @@ pub(crate) async fn compact_region<E: Env>(
         &region.descriptor(),
         major,
         database.clock.wall_ms(),
+        database.moment(),
         Arc::clone(&wide),
     );
     compaction::compact(database, Some(Arc::new(filters)), major).await?;
     if major {
+        // What it dropped must not come back with a later write of older timestamp.
+        region.rows.forget_all();
         let rows = std::mem::take(&mut *wide.lock().expect("not poisoned"));
         widths::rewrite(region, rows).await?;
     }

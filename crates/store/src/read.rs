@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use cadastre_env::Env;
 use cadastre_types::{
     Cell, Code, Error, FamilyDescriptor, KeepDeletedCells, Qualifiers, Query, Result,
     TableDescriptor, TimeRange, limits,
@@ -15,7 +16,9 @@ use slatedb::{DbIterator, DbSnapshot, KeyValue};
 use crate::error::from_slatedb;
 use crate::key::{self, Place, RowCodec};
 use crate::packed::{self, Packed, StoredCell};
+use crate::region::RegionShared;
 use crate::retain::{self, Markers, Purpose, Rules, retain};
+use crate::row_cache::{CachedRows, Ticket};
 
 /// Families that are read one by one; more are read with one scan of the row.
 const GETS_MAX: usize = 2;
@@ -173,42 +176,122 @@ pub(crate) fn answer(
     }));
 }
 
-/// Reads a row at a snapshot.
-pub(crate) async fn row_at(
-    snapshot: &DbSnapshot,
-    codec: RowCodec,
-    descriptor: &TableDescriptor,
-    row: &Bytes,
-    query: &Query,
-    now: i64,
-) -> Result<Vec<Cell>> {
-    let wanted = wanted(descriptor, query)?;
-    let prefix = codec.prefix(row);
-    let mut out = Vec::new();
-    if prefix.len() + 3 > key::KEY_MAX {
-        // Such a row cannot have been written.
-        return Ok(out);
+/// What is read of one row.
+pub(crate) struct RowRead<'a> {
+    pub(crate) codec: RowCodec,
+    pub(crate) descriptor: &'a TableDescriptor,
+    pub(crate) row: &'a Bytes,
+    pub(crate) query: &'a Query,
+    /// For TTL, ms.
+    pub(crate) now: i64,
+}
+
+/// Leave to make cache entries of what is read of a row.
+pub(crate) struct Fill<'a> {
+    rows: &'a CachedRows,
+    ticket: Ticket,
+}
+
+impl<'a> Fill<'a> {
+    /// `None` while writes of the row are not durable. Before the snapshot is taken.
+    pub(crate) fn begin<E: Env>(region: &'a RegionShared<E>, row: &[u8]) -> Option<Self> {
+        let rows = &region.rows;
+        let ticket = rows.ticket(&region.codec.prefix(row), region.database.durable())?;
+        Some(Self { rows, ticket })
     }
-    let mut budget = RowBudget::default();
-    if wanted.len() > GETS_MAX {
-        let mut families = whole_row(snapshot, &prefix, query, &mut budget).await?;
-        for family in &wanted {
-            if let Some(cells) = families.remove(&family.family.id) {
-                answer(row, family, query, cells.merged(), now, &mut out);
+}
+
+impl<'a> RowRead<'a> {
+    pub(crate) fn wanted(&self) -> Result<Vec<Wanted<'a>>> {
+        wanted(self.descriptor, self.query)
+    }
+
+    /// What a family's packed value, or its absence, answers by itself; `None` if there are overflow cells.
+    pub(crate) fn packed(
+        &self,
+        wanted: &Wanted<'_>,
+        value: Option<Bytes>,
+    ) -> Result<Option<Vec<Cell>>> {
+        let mut out = Vec::new();
+        if let Some(value) = value {
+            let packed = Packed::decode(value)?;
+            if packed.overflow {
+                return Ok(None);
             }
+            answer(
+                self.row,
+                wanted,
+                self.query,
+                packed.cells,
+                self.now,
+                &mut out,
+            );
         }
-        return Ok(out);
+        Ok(Some(out))
     }
-    for family in &wanted {
-        let key = key::packed(&prefix, family.family.id);
-        let value = snapshot
-            .get_with_options(&key, &read_options(query))
-            .await
-            .map_err(|e| from_slatedb(&e))?;
-        let Some(value) = value else { continue };
-        budget.take(value.len())?;
-        let mut cells = FamilyCells::of_packed(value)?;
-        if cells.flagged {
+
+    /// What the row cache answers, if it holds all that is asked for, at one moment (C2).
+    pub(crate) fn cached(&self, fill: Option<&Fill<'_>>) -> Result<Option<Vec<Cell>>> {
+        let wanted = self.wanted()?;
+        let (Some(fill), false) = (fill, self.query.raw || wanted.len() > GETS_MAX) else {
+            return Ok(None);
+        };
+        let prefix = self.codec.prefix(self.row);
+        let mut out = Vec::new();
+        for family in &wanted {
+            let key = key::packed(&prefix, family.family.id);
+            let Some(value) = fill.rows.get(&key) else {
+                return Ok(None);
+            };
+            let Some(cells) = self.packed(family, value)? else {
+                return Ok(None);
+            };
+            out.extend(cells);
+        }
+        Ok(fill.rows.holds(fill.ticket).then_some(out))
+    }
+
+    /// What the database shows at a snapshot.
+    pub(crate) async fn stored(
+        &self,
+        snapshot: &DbSnapshot,
+        fill: Option<&Fill<'_>>,
+    ) -> Result<Vec<Cell>> {
+        let (query, now) = (self.query, self.now);
+        let wanted = self.wanted()?;
+        let prefix = self.codec.prefix(self.row);
+        let mut out = Vec::new();
+        if prefix.len() + 3 > key::KEY_MAX {
+            // Such a row cannot have been written.
+            return Ok(out);
+        }
+        let mut budget = RowBudget::default();
+        if wanted.len() > GETS_MAX {
+            let mut families = whole_row(snapshot, &prefix, query, &mut budget).await?;
+            for family in &wanted {
+                if let Some(cells) = families.remove(&family.family.id) {
+                    answer(self.row, family, query, cells.merged(), now, &mut out);
+                }
+            }
+            return Ok(out);
+        }
+        for family in &wanted {
+            let key = key::packed(&prefix, family.family.id);
+            let value = snapshot
+                .get_with_options(&key, &read_options(query))
+                .await
+                .map_err(|e| from_slatedb(&e))?;
+            if let Some(cells) = self.packed(family, value.clone())? {
+                if let (Some(fill), true) = (fill, query.cache_blocks) {
+                    fill.rows.fill(fill.ticket, key, value.as_ref());
+                }
+                budget.take(value.map_or(0, |value| value.len()))?;
+                out.extend(cells);
+                continue;
+            }
+            let Some(value) = value else { continue };
+            budget.take(value.len())?;
+            let mut cells = FamilyCells::of_packed(value)?;
             let columns = Columns {
                 family: family.family.id,
                 qualifiers: family.qualifiers,
@@ -217,10 +300,10 @@ pub(crate) async fn row_at(
             columns
                 .load(snapshot, &prefix, query, &mut budget, &mut cells)
                 .await?;
+            answer(self.row, family, query, cells.merged(), now, &mut out);
         }
-        answer(row, family, query, cells.merged(), now, &mut out);
+        Ok(out)
     }
-    Ok(out)
 }
 
 /// When enough of a column has been read: a wide row's column may have very many versions.

@@ -17,8 +17,8 @@ use crate::key::{self, NONCE_FAMILY, RowCodec};
 use crate::locks::{LockTable, RowLocks};
 use crate::maintenance;
 use crate::merge::CellMerge;
-use crate::packed::Packed;
-use crate::read;
+use crate::read::{self, RowRead, Wanted};
+use crate::row_cache::CachedRows;
 use crate::scan::{RowRange, Scanner};
 use crate::store::{RegionSpec, StoreShared, region_path};
 use crate::write::WriteState;
@@ -45,6 +45,7 @@ pub(crate) struct RegionShared<E: Env> {
     pub(crate) locks: LockTable,
     pub(crate) timestamps: RowTimestamps,
     pub(crate) writes: WriteState,
+    pub(crate) rows: CachedRows,
 }
 
 impl<E: Env> RegionShared<E> {
@@ -112,6 +113,7 @@ impl<E: Env> Region<E> {
         )
         .await?;
         let timestamps = RowTimestamps::above(database.clock.seen_ms());
+        let rows = CachedRows::new(Arc::clone(&database.store.rows));
         let shared = Arc::new(RegionShared {
             info: spec.info,
             descriptor: RwLock::new(spec.descriptor),
@@ -120,6 +122,7 @@ impl<E: Env> Region<E> {
             locks: LockTable::new(),
             timestamps,
             writes: WriteState::new(),
+            rows,
         });
         shared.database.belongs_to(&shared);
         Ok(Self { shared })
@@ -199,6 +202,7 @@ impl<E: Env> Region<E> {
     pub async fn alter(&self, descriptor: Arc<TableDescriptor>) -> Result<()> {
         check_descriptor(&descriptor)?;
         *self.shared.descriptor.write().expect("not poisoned") = descriptor;
+        self.shared.rows.forget_all();
         Ok(())
     }
 
@@ -230,52 +234,55 @@ impl<E: Env> Region<E> {
         let database = &self.shared.database;
         let _open = database.begin().await?;
         let descriptor = self.descriptor();
-        let row = Bytes::copy_from_slice(row);
-        if let Some(cells) = self.get_packed(&descriptor, &row, query).await? {
+        let at = RowRead {
+            codec: self.shared.codec,
+            descriptor: &descriptor,
+            row: &Bytes::copy_from_slice(row),
+            query,
+            now: database.clock.wall_ms(),
+        };
+        if let [only] = &at.wanted()?[..]
+            && let Some(cells) = self.get_packed(&at, only).await?
+        {
+            return Ok(cells);
+        }
+        let fill = read::Fill::begin(&self.shared, row);
+        if let Some(cells) = at.cached(fill.as_ref())? {
             return Ok(cells);
         }
         let snapshot = database.durable_snapshot().await?;
-        let now = database.clock.wall_ms();
-        read::row_at(&snapshot, self.shared.codec, &descriptor, &row, query, now).await
+        at.stored(&snapshot, fill.as_ref()).await
     }
 
     /// One family that is packed: one lookup, whose one moment is chosen by SlateDB among the durable ones. `None` if it takes
     /// more, which must then be read at one moment (C2).
-    async fn get_packed(
-        &self,
-        descriptor: &TableDescriptor,
-        row: &Bytes,
-        query: &Query,
-    ) -> Result<Option<Vec<Cell>>> {
-        let wanted = read::wanted(descriptor, query)?;
-        let [only] = &wanted[..] else {
-            return Ok(None);
-        };
-        let key = key::packed(&self.shared.codec.prefix(row), only.family.id);
-        if row.is_empty() || row.len() > limits::ROW_MAX || key.len() > key::KEY_MAX {
+    async fn get_packed(&self, at: &RowRead<'_>, only: &Wanted<'_>) -> Result<Option<Vec<Cell>>> {
+        let prefix = at.codec.prefix(at.row);
+        let key = key::packed(&prefix, only.family.id);
+        if at.row.is_empty() || at.row.len() > limits::ROW_MAX || key.len() > key::KEY_MAX {
             return Ok(Some(Vec::new()));
         }
+        let (database, rows) = (&self.shared.database, &self.shared.rows);
+        if !at.query.raw
+            && let Some(value) = rows.get(&key)
+        {
+            return at.packed(only, value);
+        }
+        let ticket = rows.ticket(&prefix, database.durable());
         let options = ReadOptions {
             durability_filter: DurabilityLevel::Remote,
-            ..read::read_options(query)
+            ..read::read_options(at.query)
         };
-        let database = &self.shared.database;
         let value = database
             .db
             .get_with_options(&key, &options)
             .await
             .map_err(|e| from_slatedb(&e))?;
-        let Some(value) = value else {
-            return Ok(Some(Vec::new()));
-        };
-        let packed = Packed::decode(value)?;
-        if packed.overflow {
-            return Ok(None);
+        let cells = at.packed(only, value.clone())?;
+        if let (Some(ticket), Some(_), true) = (ticket, &cells, at.query.cache_blocks) {
+            rows.fill(ticket, key, value.as_ref());
         }
-        let mut out = Vec::new();
-        let now = database.clock.wall_ms();
-        read::answer(row, only, query, packed.cells, now, &mut out);
-        Ok(Some(out))
+        Ok(cells)
     }
 
     /// As [`Self::get`], at a read point.
@@ -286,17 +293,14 @@ impl<E: Env> Region<E> {
         self.check_row(row)?;
         let database = &self.shared.database;
         let _open = database.begin().await?;
-        let row = Bytes::copy_from_slice(row);
-        let now = database.clock.wall_ms();
-        read::row_at(
-            &at.snapshot,
-            self.shared.codec,
-            &self.descriptor(),
-            &row,
+        let read = RowRead {
+            codec: self.shared.codec,
+            descriptor: &self.descriptor(),
+            row: &Bytes::copy_from_slice(row),
             query,
-            now,
-        )
-        .await
+            now: database.clock.wall_ms(),
+        };
+        read.stored(&at.snapshot, None).await
     }
 
     /// Rows of a range in either order, at a read point. The range is not cut to the region: no other rows are here.

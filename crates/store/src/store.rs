@@ -17,11 +17,13 @@ use tokio::sync::Notify;
 use crate::cache::BlockCache;
 use crate::cluster;
 use crate::database::Database;
-use crate::error::{from_io, from_object_store};
+use crate::error::{from_io, from_object_store, from_slatedb};
 use crate::kv::Kv;
 use crate::log::{Log, LogConfig};
 use crate::maintenance;
 use crate::region::Region;
+use crate::row_cache::RowCache;
+use crate::starts;
 
 /// The data directory's lock file.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -51,6 +53,8 @@ pub struct StoreConfig {
     pub wal_sync: WalSync,
     /// Memory of the block cache, bytes, out of `memory_bytes`.
     pub block_cache_bytes: u64,
+    /// Memory of the row cache, bytes, out of `memory_bytes`.
+    pub row_cache_bytes: u64,
     /// Unflushed writes of all regions together, bytes, out of `memory_bytes`; above it the largest regions are flushed.
     pub unflushed_bytes: u64,
     /// A region's memtable becomes a file at this size, bytes.
@@ -76,7 +80,8 @@ impl StoreConfig {
         Self {
             memory_bytes,
             wal_sync: WalSync::Fdatasync,
-            block_cache_bytes: memory_bytes / 2,
+            block_cache_bytes: memory_bytes / 4,
+            row_cache_bytes: memory_bytes / 4,
             unflushed_bytes,
             // 64 to 128 MB is best while loading (facts/storage-engine.md, section 4), but never more than half the budget.
             memtable_bytes: (64 << 20).min(unflushed_bytes / 2).max(1 << 20),
@@ -121,12 +126,14 @@ pub(crate) struct StoreShared<E: Env> {
     pub(crate) config: StoreConfig,
     pub(crate) log: Log<E>,
     pub(crate) cache: Arc<BlockCache>,
+    pub(crate) rows: Arc<RowCache>,
     /// Wakes the maintenance task.
     pub(crate) wake: Arc<Notify>,
     /// Bytes written and not yet flushed, over all databases.
     pub(crate) unflushed: AtomicU64,
     pub(crate) closed: AtomicBool,
     cluster_id: String,
+    start_code: u64,
     opens: AtomicU64,
     open: Mutex<BTreeMap<Arc<str>, Weak<Database<E>>>>,
     _lock: DiskLock,
@@ -199,6 +206,7 @@ impl<E: Env> Store<E> {
             from_io("locking the data directory", &error)
         })?;
         let cluster_id = cluster::open(&env, &*objects).await?;
+        let start_code = starts::next(&env).await?;
         let log = Log::open(
             env.clone(),
             LogConfig {
@@ -211,6 +219,7 @@ impl<E: Env> Store<E> {
         .await?;
         let shared = Arc::new(StoreShared {
             cache: Arc::new(BlockCache::new(config.block_cache_bytes)),
+            rows: Arc::new(RowCache::new(config.row_cache_bytes)),
             env,
             objects,
             config,
@@ -219,6 +228,7 @@ impl<E: Env> Store<E> {
             unflushed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             cluster_id,
+            start_code,
             opens: AtomicU64::new(0),
             open: Mutex::new(BTreeMap::new()),
             _lock: lock,
@@ -230,6 +240,12 @@ impl<E: Env> Store<E> {
     /// The cluster's id, made when the store was.
     pub fn cluster_id(&self) -> &str {
         &self.shared.cluster_id
+    }
+
+    /// The start code for servers on this data directory, ms since 1970: above that of every earlier start, also when the wall
+    /// clock has gone back.
+    pub fn start_code(&self) -> u64 {
+        self.shared.start_code
     }
 
     /// Largest write that one [`RowLocks::write`](crate::RowLocks::write) takes, bytes as the log counts them.
@@ -244,6 +260,25 @@ impl<E: Env> Store<E> {
     /// `Fenced` when the expected epoch is not the last one; `Corrupt` for damaged files.
     pub async fn open_region(&self, spec: RegionSpec) -> Result<Region<E>> {
         Region::open(Arc::clone(&self.shared), spec).await
+    }
+
+    /// The writer epoch of the last opening of a region, wherever that was; 0 if it never was opened. For whoever ordered an
+    /// opening that was refused because of another epoch (C20).
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged manifest, `Io`.
+    pub async fn region_epoch(&self, info: &RegionInfo) -> Result<u64> {
+        let path = region_path(info);
+        let objects = Arc::clone(&self.shared.objects);
+        let reading = self.shared.env.background("region epoch", async move {
+            let admin = slatedb::admin::Admin::builder(path, objects).build();
+            admin.read_manifest(None).await
+        });
+        let manifest = reading
+            .await
+            .ok_or_else(|| Error::new(Code::Internal, "reading a manifest was interrupted"))?
+            .map_err(|error| from_slatedb(&error))?;
+        Ok(manifest.map_or(0, |manifest| manifest.writer_epoch()))
     }
 
     /// Deletes a closed region's objects and what the log has of it. Done before is done.

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Mutex;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use cadastre_env::Env;
-use cadastre_types::{Cell, Error, LATEST_TIMESTAMP, Qualifiers, Query, Result};
+use cadastre_types::{Cell, Code, Error, LATEST_TIMESTAMP, Qualifiers, Query, Result};
 use slatedb::{DbSnapshot, WriteBatch};
 
 use crate::database::Prepared;
@@ -42,9 +42,6 @@ const WIDE_MAX: usize = 4096;
 
 /// Stands for the sequence number that the write will get; above all others, so a new cell wins over an old one.
 const NEW: u64 = u64::MAX;
-
-/// Version of a nonce's value: version, then the time it was done, ms, 8 bytes BE.
-const NONCE_VERSION: u8 = 1;
 
 #[derive(Default)]
 struct Chains {
@@ -118,6 +115,19 @@ enum Change {
     Plain { key: Bytes, value: Bytes },
     /// Nothing any more.
     Delete { key: Bytes },
+}
+
+impl Change {
+    /// The key, if it may be one of a packed value.
+    fn packed_key(&self) -> Option<&Bytes> {
+        match self {
+            Self::Operand { key, .. } | Self::Packed { key, .. } | Self::Delete { key } => {
+                Some(key)
+            }
+            // Cells beside a packed value are not cached, and a value that says that there are some is not either.
+            Self::Overflow { .. } | Self::Plain { .. } => None,
+        }
+    }
 }
 
 /// The changes of one write.
@@ -232,22 +242,6 @@ fn with_sequence(cell: &StoredCell, sequence: u64) -> StoredCell {
     cell
 }
 
-fn nonce_value(now: i64) -> Bytes {
-    let mut value = Vec::with_capacity(9);
-    value.push(NONCE_VERSION);
-    value.extend_from_slice(&now.to_be_bytes());
-    value.into()
-}
-
-/// When the operation of a nonce was done, ms.
-pub(crate) fn nonce_time(mut value: &[u8]) -> Result<i64> {
-    let damaged = || Error::corrupt("a stored nonce cannot be decoded");
-    if value.try_get_u8().map_err(|_| damaged())? != NONCE_VERSION {
-        return Err(damaged());
-    }
-    value.try_get_i64().map_err(|_| damaged())
-}
-
 /// Writes cells and nonces in one batch; answers the sequence number once it is visible in memory.
 pub(crate) async fn write<E: Env>(
     region: &RegionShared<E>,
@@ -270,10 +264,10 @@ pub(crate) async fn write<E: Env>(
         let prefix = region.codec.prefix(&row);
         change_family(region, &mut changes, &prefix, family.id, &rules, cells).await?;
     }
-    let now = region.database.clock.wall_ms();
+    let now = region.database.moment();
     for (row, group, nonce) in nonces {
         let key = key::nonce(&region.codec.prefix(row), *group, *nonce);
-        let value = nonce_value(now);
+        let value = now.stamp();
         changes.push(Change::Plain { key, value });
     }
     let written = apply(region, &changes).await?;
@@ -287,7 +281,23 @@ pub(crate) async fn write<E: Env>(
 pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -> Result<u64> {
     let database = &region.database;
     database.admit(changes.bytes, changes.changes.len()).await?;
-    let written = database.write(|sequence| changes.batch(sequence)).await?;
+    let prefix_of = |key: &'_ Bytes| -> usize {
+        let len = region.codec.prefix_len(key);
+        len.expect("a key that was made here has a row prefix")
+    };
+    let packed = || changes.changes.iter().filter_map(Change::packed_key);
+    let prefixes = packed().map(|key| &key[..prefix_of(key)]);
+    let writing = region.rows.begin_write(prefixes, packed());
+    let written = match database.write(|sequence| changes.batch(sequence)).await {
+        Ok(sequence) => sequence,
+        Err(error) => {
+            if error.code() == Code::RegionTooBusy {
+                writing.refused();
+            }
+            return Err(error);
+        }
+    };
+    writing.written(written);
     for key in &changes.wide {
         region.writes.set_wide(key);
     }
@@ -303,7 +313,7 @@ fn group<E: Env>(region: &RegionShared<E>, cells: Vec<Cell>) -> Result<Grouped> 
         key::check(region.codec, &cell.row, &cell.qualifier)?;
         if cell.timestamp == LATEST_TIMESTAMP {
             return Err(Error::new(
-                cadastre_types::Code::Internal,
+                Code::Internal,
                 "a cell came to the store without a timestamp",
             ));
         }

@@ -1,0 +1,315 @@
+//! Rows that were read lately: packed values of families, one cache for the process, and what keeps it true for each region.
+//!
+//! The rule (facts/storage-engine.md, section 3; C1, C2): an entry is what is durable and what no write has touched since. A write
+//! takes its rows' entries away before it reaches the database, and until it is durable reads of these rows go to the
+//! database and leave nothing here. A reader takes a [`Ticket`] before it reads; what it read becomes an entry only if
+//! no write of the row began since. Rows are watched by slots (many rows to one), so that this takes no memory per row.
+//!
+//! It must not know of cells: TTL, versions and markers are applied to what it gives at every read.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+
+/// Bytes of an entry beside key and value, about: two allocations, two `Bytes`, the cache's slot (storage-engine.md section 3).
+const ENTRY_OVERHEAD: u64 = 200;
+
+/// What an average entry weighs, bytes, to size the cache's tables.
+const AVERAGE_ENTRY: u64 = 1024;
+
+/// Slots of a region: enough that with a thousand writes under way few reads meet a slot of another row's; 6 kB for a region that
+/// is written to, none for one that is not.
+const SLOTS: usize = 256;
+
+/// A number of an open of a region, then a packed key.
+type Key = (u64, Bytes);
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<Key, Option<Bytes>> for ByBytes {
+    fn weight(&self, key: &Key, value: &Option<Bytes>) -> u64 {
+        (key.1.len() + value.as_ref().map_or(0, Bytes::len)) as u64 + ENTRY_OVERHEAD
+    }
+}
+
+/// Fixed keys: which entry is evicted must not differ between two runs of one seed.
+type FixedHash = BuildHasherDefault<DefaultHasher>;
+
+/// The entries of all regions. A value of `None`: nothing is stored under the key.
+pub(crate) struct RowCache {
+    entries: Cache<Key, Option<Bytes>, ByBytes, FixedHash>,
+    views: AtomicU64,
+}
+
+impl RowCache {
+    /// A cache of at most this many bytes.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let entries = usize::try_from(bytes / AVERAGE_ENTRY)
+            .unwrap_or(usize::MAX)
+            .max(16);
+        Self {
+            entries: Cache::with(
+                entries,
+                bytes,
+                ByBytes,
+                FixedHash::default(),
+                DefaultLifecycle::default(),
+            ),
+            views: AtomicU64::new(0),
+        }
+    }
+
+    fn next_view(&self) -> u64 {
+        self.views.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// The writes of some rows, as far as the cache must know them.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Writes that have begun and have no sequence number yet.
+    writing: u32,
+    /// Writes begun so far: a ticket holds as long as this stays.
+    begun: u64,
+    /// Highest sequence number written.
+    last: u64,
+}
+
+/// What a reader of a row must show to make an entry of what it read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket {
+    view: u64,
+    slot: usize,
+    begun: u64,
+}
+
+/// One region's part of the cache.
+pub(crate) struct CachedRows {
+    cache: Arc<RowCache>,
+    /// Which entries are this region's. Another number makes all of them unreachable.
+    view: AtomicU64,
+    /// Empty until the first write.
+    slots: Mutex<Vec<Slot>>,
+}
+
+impl CachedRows {
+    pub(crate) fn new(cache: Arc<RowCache>) -> Self {
+        let view = AtomicU64::new(cache.next_view());
+        Self {
+            cache,
+            view,
+            slots: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn slot_of(prefix: &[u8]) -> usize {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(prefix);
+        usize::try_from(hasher.finish() % SLOTS as u64).expect("below SLOTS")
+    }
+
+    /// Forgets every entry of the region: what is stored changed other than by writes of rows.
+    pub(crate) fn forget_all(&self) {
+        self.view.store(self.cache.next_view(), Ordering::SeqCst);
+    }
+
+    /// An entry. Not for more than one key of a row: see [`Self::holds`].
+    pub(crate) fn get(&self, key: &Bytes) -> Option<Option<Bytes>> {
+        let view = self.view.load(Ordering::SeqCst);
+        self.cache.entries.get(&(view, key.clone()))
+    }
+
+    /// Before a read of a row from the database; `None` while a write of it (or of a neighbour in its slot) is not durable.
+    pub(crate) fn ticket(&self, prefix: &[u8], durable: u64) -> Option<Ticket> {
+        let slot = Self::slot_of(prefix);
+        let view = self.view.load(Ordering::SeqCst);
+        let slots = self.slots.lock().expect("not poisoned");
+        let state = slots.get(slot).copied().unwrap_or_default();
+        (state.writing == 0 && state.last <= durable).then_some(Ticket {
+            view,
+            slot,
+            begun: state.begun,
+        })
+    }
+
+    /// Whether no write of the row began since the ticket: entries got since then are of one moment (C2).
+    pub(crate) fn holds(&self, ticket: Ticket) -> bool {
+        let slots = self.slots.lock().expect("not poisoned");
+        Self::valid(&slots, ticket)
+    }
+
+    fn valid(slots: &[Slot], ticket: Ticket) -> bool {
+        slots.get(ticket.slot).map_or(0, |slot| slot.begun) == ticket.begun
+    }
+
+    /// Makes an entry of what the database gave for a key of the ticket's row, unless a write of the row began since.
+    pub(crate) fn fill(&self, ticket: Ticket, key: Bytes, value: Option<&Bytes>) {
+        // A value is a slice of its whole block.
+        let value = value.map(|value| Bytes::copy_from_slice(value));
+        let slots = self.slots.lock().expect("not poisoned");
+        // Under the lock, so that a write that begins now takes the entry away behind us.
+        if Self::valid(&slots, ticket) {
+            self.cache.entries.insert((ticket.view, key), value);
+        }
+    }
+
+    /// Before a write reaches the database: the prefixes of its rows, and its keys.
+    pub(crate) fn begin_write<'a>(
+        &'a self,
+        prefixes: impl Iterator<Item = &'a [u8]>,
+        keys: impl Iterator<Item = &'a Bytes>,
+    ) -> Writing<'a> {
+        let mut taken: Vec<usize> = prefixes.map(Self::slot_of).collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let view = self.view.load(Ordering::SeqCst);
+        let mut slots = self.slots.lock().expect("not poisoned");
+        if slots.is_empty() {
+            slots.resize(SLOTS, Slot::default());
+        }
+        for slot in &taken {
+            slots[*slot].writing += 1;
+            slots[*slot].begun += 1;
+        }
+        for key in keys {
+            self.cache.entries.remove(&(view, key.clone()));
+        }
+        Writing {
+            rows: self,
+            slots: taken,
+            // Until the outcome is told it may be any.
+            last: u64::MAX,
+        }
+    }
+}
+
+/// A write on its way. Dropped without an outcome, its slots stay without entries for as long as the region is open.
+pub(crate) struct Writing<'a> {
+    rows: &'a CachedRows,
+    slots: Vec<usize>,
+    last: u64,
+}
+
+impl Writing<'_> {
+    /// It is in the database, with this sequence number.
+    pub(crate) fn written(mut self, sequence: u64) {
+        self.last = sequence;
+    }
+
+    /// It certainly never reached the database.
+    pub(crate) fn refused(mut self) {
+        self.last = 0;
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut slots = self.rows.slots.lock().expect("not poisoned");
+        for slot in &self.slots {
+            let slot = &mut slots[*slot];
+            slot.writing -= 1;
+            slot.last = slot.last.max(self.last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> CachedRows {
+        CachedRows::new(Arc::new(RowCache::new(1 << 20)))
+    }
+
+    fn key(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    fn begin<'a>(rows: &'a CachedRows, keys: &'a [Bytes]) -> Writing<'a> {
+        rows.begin_write(keys.iter().map(|key| &key[..1]), keys.iter())
+    }
+
+    #[test]
+    fn what_was_read_stays_until_a_write() {
+        let rows = rows();
+        let (a, value) = (key("a1"), key("value"));
+        let ticket = rows.ticket(b"a", 0).unwrap();
+        assert_eq!(rows.get(&a), None);
+        rows.fill(ticket, a.clone(), Some(&value));
+        assert_eq!(rows.get(&a), Some(Some(value)));
+        let absent = key("a2");
+        rows.fill(ticket, absent.clone(), None);
+        assert_eq!(rows.get(&absent), Some(None));
+        let keys = [a.clone()];
+        begin(&rows, &keys).written(7);
+        assert_eq!(rows.get(&a), None);
+        // The other family's entry is still what is stored.
+        assert_eq!(rows.get(&absent), Some(None));
+    }
+
+    #[test]
+    fn a_reader_that_a_write_overtook_leaves_nothing() {
+        let rows = rows();
+        let keys = [key("a1")];
+        let before = rows.ticket(b"a", 100).unwrap();
+        let writing = begin(&rows, &keys);
+        rows.fill(before, keys[0].clone(), None);
+        assert_eq!(rows.get(&keys[0]), None, "while it is written");
+        writing.written(101);
+        rows.fill(before, keys[0].clone(), None);
+        assert_eq!(rows.get(&keys[0]), None, "and afterwards");
+        assert!(!rows.holds(before));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_row_whose_write_could_be_lost() {
+        let rows = rows();
+        let keys = [key("a1")];
+        let writing = begin(&rows, &keys);
+        assert!(rows.ticket(b"a", u64::MAX - 1).is_none());
+        writing.written(101);
+        assert!(rows.ticket(b"a", 100).is_none());
+        assert!(rows.ticket(b"a", 101).is_some());
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_never_forgotten() {
+        let rows = rows();
+        let keys = [key("a1")];
+        drop(begin(&rows, &keys));
+        assert!(rows.ticket(b"a", u64::MAX - 1).is_none());
+        let refused = [key("b1")];
+        begin(&rows, &refused).refused();
+        assert!(rows.ticket(b"b", 0).is_some());
+    }
+
+    #[test]
+    fn a_new_view_has_no_entries() {
+        let rows = rows();
+        let ticket = rows.ticket(b"a", 0).unwrap();
+        rows.fill(ticket, key("a1"), None);
+        rows.forget_all();
+        assert_eq!(rows.get(&key("a1")), None);
+        rows.fill(ticket, key("a1"), None);
+        assert_eq!(rows.get(&key("a1")), None, "a fill of the old view");
+    }
+
+    #[test]
+    fn the_bytes_are_bounded() {
+        let rows = CachedRows::new(Arc::new(RowCache::new(64 * 1024)));
+        let value = Bytes::from(vec![1; 1000]);
+        for n in 0..1000_u32 {
+            let prefix = n.to_be_bytes();
+            let ticket = rows.ticket(&prefix, 0).unwrap();
+            rows.fill(ticket, Bytes::copy_from_slice(&prefix), Some(&value));
+        }
+        assert!(rows.cache.entries.weight() <= 64 * 1024);
+        assert!(!rows.cache.entries.is_empty());
+    }
+}
