@@ -58,6 +58,9 @@ impl RowRange {
     }
 }
 
+/// How long a scanner keeps its core before others get a turn (C11).
+const TURN: Duration = Duration::from_micros(500);
+
 /// Whether the range holds no key at all: SlateDB refuses such ranges.
 fn is_empty(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> bool {
     match (lower, upper) {
@@ -76,6 +79,8 @@ pub struct Scanner<E: Env> {
     entries: Option<DbIterator>,
     /// When `entries` was made (mono): replaced files live only so long (C12).
     made: Duration,
+    /// Since when it has had the core to itself (mono).
+    turn: Duration,
     /// The first entry of the next row, read already.
     ahead: Option<KeyValue>,
     done: bool,
@@ -100,6 +105,7 @@ impl<E: Env> Scanner<E> {
             range,
             entries: None,
             made: Duration::ZERO,
+            turn: Duration::ZERO,
             ahead: None,
         })
     }
@@ -116,7 +122,13 @@ impl<E: Env> Scanner<E> {
     pub async fn next_row(&mut self) -> Result<Option<Vec<Cell>>> {
         let _open = self.region.database.begin().await?;
         while !self.done {
-            self.refresh().await?;
+            let now = self.region.database.store.env.clock().mono();
+            if now.saturating_sub(self.turn) > TURN {
+                // Cached blocks never make it wait: the other regions of this core would (C11).
+                tokio::task::yield_now().await;
+                self.turn = self.region.database.store.env.clock().mono();
+            }
+            self.refresh(now).await?;
             let Some((prefix, families)) = self.read_row().await? else {
                 self.done = true;
                 break;
@@ -131,9 +143,8 @@ impl<E: Env> Scanner<E> {
     }
 
     /// Makes the iterator, or makes it again before the files it reads may be gone (C12).
-    async fn refresh(&mut self) -> Result<()> {
+    async fn refresh(&mut self, now: Duration) -> Result<()> {
         let store = &self.region.database.store;
-        let now = store.env.clock().mono();
         let life = store.config.checkpoint_lifetime() / 2;
         if self.entries.is_some() && now.saturating_sub(self.made) < life {
             return Ok(());
