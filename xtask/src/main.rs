@@ -29,6 +29,7 @@ cargo xtask COMMAND
            own tests, kill -9 rounds. Installs or fetches what it needs and says so.
   fix      formats, and writes the generated documents.
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
+  bench store [GROUP]   what each operation of the store costs: reads, puts, wide, background, idle.
 
   test STAGE...   only these: house unit release sim tools connections clients suite kill";
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["test", only @ ..] => run(only),
         ["fix"] => stages::fix(),
         ["bench"] => stages::bench(),
+        ["bench", "store", group @ ..] => stages::bench_store(group),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -99,6 +99,19 @@ pub(crate) fn bench() -> Result<(), String> {
     )
 }
 
+pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
+    let mut args = vec![
+        "bench",
+        "--package",
+        "cadastre-store",
+        "--bench",
+        "cost",
+        "--",
+    ];
+    args.extend_from_slice(group);
+    cargo(&args)
+}
+
 /// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
 fn sim() -> Result<(), String> {
     let arguments = [
