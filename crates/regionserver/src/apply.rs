@@ -36,11 +36,14 @@ pub(crate) struct Outcome {
     pub(crate) result: Option<Vec<Cell>>,
 }
 
-/// Nonce group and when the caller stops waiting for a row lock (monotone clock).
+/// What holds for all of a call. Times are those of the monotone clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) nonce_group: u64,
+    /// When to stop waiting for a row lock.
     pub(crate) deadline: Duration,
+    /// When the caller stops waiting for the answer.
+    pub(crate) call_deadline: Duration,
 }
 
 /// Checks a mutation (`plain`: neither conditional nor part of an atomic action) against the table and completes it: cells of a whole-row delete, the TTL as a tag.
@@ -209,9 +212,8 @@ pub(crate) async fn batch<E: Env>(
             Ok(mutation) if is_blind(&mutation) => blind.push((index, mutation)),
             Ok(mutation) => {
                 write_blind(hosted, &mut blind, &mut outcomes, terms).await;
-                let row = mutation.row.clone();
-                outcomes[index] =
-                    Some(apply_prepared(env, hosted, &row, vec![mutation], None, terms).await);
+                let work = Work::of_row(mutation.row.clone(), vec![mutation], None, terms);
+                outcomes[index] = Some(apply_prepared(env, hosted, work, terms).await);
             }
         }
     }
@@ -311,34 +313,123 @@ pub(crate) async fn atomic<E: Env>(
             "Action's getRow must match the condition's row",
         ));
     }
-    apply_prepared(env, hosted, row, mutations, condition, terms).await
+    let work = Work::of_row(row.clone(), mutations, condition, terms);
+    apply_prepared(env, hosted, work, terms).await
+}
+
+/// Applies mutations of rows of one region atomically, if every condition holds (`MultiRowMutationService`). `nonce` marks the
+/// whole, 0 for none.
+///
+/// # Errors
+/// As [`atomic`]. A row outside the region is `WrongRegion` if it is the first one, since the region may have moved, and else
+/// `DoNotRetryIo`: the rows do not lie in one region.
+pub(crate) async fn rows<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    mutations: Vec<Mutation>,
+    conditions: Vec<Condition>,
+    nonce: u64,
+    terms: Terms,
+) -> Result<Outcome> {
+    let info = hosted.region.info();
+    let outside = |row: &[u8]| !info.is_meta() && !info.contains(row);
+    if let Some(at) = mutations.iter().position(|m| outside(&m.row)) {
+        let code = match at {
+            0 => Code::WrongRegion,
+            _ => Code::DoNotRetryIo,
+        };
+        let row = mutations[at].row.escape_ascii();
+        return Err(Error::new(
+            code,
+            format!("Requested row out of range '{row}'"),
+        ));
+    }
+    let mutations = mutations
+        .into_iter()
+        .map(|mutation| prepare(hosted, mutation, false))
+        .collect::<Result<Vec<_>>>()?;
+    let changed = mutations.iter().map(|mutation| &mutation.row);
+    let looked_at = conditions.iter().map(|condition| &condition.row);
+    let rows: BTreeSet<Bytes> = changed.chain(looked_at).cloned().collect();
+    let Some(first) = rows.first().filter(|_| !mutations.is_empty()) else {
+        return Err(Error::invalid("no mutations in the request"));
+    };
+    let nonces = match nonce {
+        0 => Vec::new(),
+        nonce => vec![(first.clone(), terms.nonce_group, nonce)],
+    };
+    let work = Work {
+        rows,
+        mutations,
+        conditions,
+        nonces,
+        several_rows: true,
+    };
+    apply_prepared(env, hosted, work, terms).await
+}
+
+/// What is applied at once.
+struct Work {
+    /// Every row that is looked at or changed.
+    rows: BTreeSet<Bytes>,
+    /// Prepared mutations.
+    mutations: Vec<Mutation>,
+    /// All must hold.
+    conditions: Vec<Condition>,
+    /// Row, group, nonce.
+    nonces: Vec<(Bytes, u64, u64)>,
+    /// Conditions are those of `MutateRows`.
+    several_rows: bool,
+}
+
+impl Work {
+    fn of_row(
+        row: Bytes,
+        mutations: Vec<Mutation>,
+        condition: Option<Condition>,
+        terms: Terms,
+    ) -> Self {
+        let nonces = mutations
+            .iter()
+            .filter(|m| m.nonce != 0)
+            .map(|m| (row.clone(), terms.nonce_group, m.nonce))
+            .collect();
+        Self {
+            rows: [row].into(),
+            mutations,
+            conditions: condition.into_iter().collect(),
+            nonces,
+            several_rows: false,
+        }
+    }
 }
 
 async fn apply_prepared<E: Env>(
     env: &E,
     hosted: &Arc<Hosted<E>>,
-    row: &Bytes,
-    mutations: Vec<Mutation>,
-    condition: Option<Condition>,
+    work: Work,
     terms: Terms,
 ) -> Result<Outcome> {
-    let locks = hosted
-        .region
-        .lock_rows([row.clone()].into(), terms.deadline)
-        .await?;
-    let nonces: Vec<(Bytes, u64, u64)> = mutations
-        .iter()
-        .filter(|m| m.nonce != 0)
-        .map(|m| (row.clone(), terms.nonce_group, m.nonce))
-        .collect();
+    let Work {
+        rows,
+        mutations,
+        conditions,
+        nonces,
+        several_rows,
+    } = work;
+    let locks = hosted.region.lock_rows(rows, terms.deadline).await?;
     for (row, group, nonce) in &nonces {
         if locks.nonce(row, *group, *nonce).await? {
-            return repeat_answer(&locks, row, &mutations).await;
+            return repeat_answer(&locks, &mutations).await;
         }
     }
-    let mut now = locks.timestamp(row);
-    if let Some(condition) = &condition {
-        let (holds, seen) = check(env, hosted, &locks, row, condition).await?;
+    let mut stamps: BTreeMap<Bytes, i64> = locks
+        .rows()
+        .iter()
+        .map(|row| (row.clone(), locks.timestamp(row)))
+        .collect();
+    for condition in &conditions {
+        let (holds, seen) = check(env, hosted, &locks, condition, several_rows).await?;
         if !holds {
             locks.settle().await?;
             return Ok(Outcome {
@@ -347,19 +438,24 @@ async fn apply_prepared<E: Env>(
             });
         }
         // A guarded put must not be shadowed by the cell it replaces.
-        now = now.max(seen.unwrap_or(now));
+        if let (Some(stamp), Some(seen)) = (stamps.get_mut(&condition.row), seen) {
+            *stamp = seen.max(*stamp);
+        }
     }
     let durability = strongest(
         &hosted.region.descriptor(),
         mutations.iter().map(|m| m.durability),
     );
     let cell_max = cell_max(&hosted.region.descriptor());
-    hosted.writes.fetch_add(1, Ordering::Relaxed);
+    hosted
+        .writes
+        .fetch_add(locks.rows().len() as u64, Ordering::Relaxed);
     let mut cells = Vec::new();
     let mut result: Option<Vec<Cell>> = None;
     for mutation in mutations {
         let wants_result = mutation.return_results;
-        let (mut written, answered) = change(&locks, row, mutation, now, cell_max).await?;
+        let now = stamps[&mutation.row];
+        let (mut written, answered) = change(&locks, mutation, now, cell_max).await?;
         cells.append(&mut written);
         if let Some(answered) = answered {
             result
@@ -382,32 +478,24 @@ async fn apply_prepared<E: Env>(
 }
 
 /// The answer to a repeated nonce: the first try took effect, so the values stand in the row (C7).
-async fn repeat_answer<E: Env>(
-    locks: &RowLocks<E>,
-    row: &Bytes,
-    mutations: &[Mutation],
-) -> Result<Outcome> {
-    let mut columns = Columns::new();
+async fn repeat_answer<E: Env>(locks: &RowLocks<E>, mutations: &[Mutation]) -> Result<Outcome> {
+    let mut wanted: BTreeMap<&Bytes, Columns> = BTreeMap::new();
     for mutation in mutations {
         if matches!(
             mutation.kind,
             MutationKind::Increment | MutationKind::Append
         ) && mutation.return_results
         {
-            add_columns(&mut columns, &mutation.cells);
+            add_columns(wanted.entry(&mutation.row).or_default(), &mutation.cells);
         }
     }
     let mut result = Vec::new();
-    if !columns.is_empty() {
-        result = locks
-            .read(
-                row,
-                &Query {
-                    columns,
-                    ..Query::default()
-                },
-            )
-            .await?;
+    for (row, columns) in wanted {
+        let query = Query {
+            columns,
+            ..Query::default()
+        };
+        result.extend(locks.read(row, &query).await?);
     }
     locks.settle().await?;
     let answers = mutations
@@ -424,9 +512,10 @@ async fn check<E: Env>(
     env: &E,
     hosted: &Arc<Hosted<E>>,
     locks: &RowLocks<E>,
-    row: &Bytes,
     condition: &Condition,
+    several_rows: bool,
 ) -> Result<(bool, Option<i64>)> {
+    let row = &condition.row;
     if let Some(filter) = &condition.filter {
         let found =
             read::locked_row_with_filter(env, locks, row, filter, condition.time_range).await?;
@@ -439,17 +528,21 @@ async fn check<E: Env>(
     let decoded = ColumnCondition::decode(condition)?;
     let cells = locks.read(row, &condition::query(condition)).await?;
     let cell = cells.first();
-    Ok((decoded.holds(cell), cell.map(|cell| cell.timestamp)))
+    let holds = match several_rows {
+        true => decoded.holds_in_rows(cell),
+        false => decoded.holds(cell),
+    };
+    Ok((holds, cell.map(|cell| cell.timestamp)))
 }
 
 /// One mutation under the lock: the cells to write, and for increments and appends the cells to answer with.
 async fn change<E: Env>(
     locks: &RowLocks<E>,
-    row: &Bytes,
     mut mutation: Mutation,
     now: i64,
     cell_max: usize,
 ) -> Result<(Vec<Cell>, Option<Vec<Cell>>)> {
+    let row = &mutation.row;
     match mutation.kind {
         MutationKind::Put => {
             stamp(&mut mutation.cells, now);

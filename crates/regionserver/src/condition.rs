@@ -27,6 +27,15 @@ impl ColumnCondition {
         })
     }
 
+    /// Whether it holds as a condition of `MutateRows`, which reads a condition without a value otherwise than a check-and-mutate
+    /// does: it holds for a cell that is absent or empty, whatever the operator (read from HBase 2.6.4's endpoint).
+    pub(crate) fn holds_in_rows(&self, cell: Option<&Cell>) -> bool {
+        if self.comparator.expected_is_empty() {
+            return cell.is_none_or(|cell| cell.value.is_empty());
+        }
+        self.holds(cell)
+    }
+
     /// Whether it holds for the newest cell of the column.
     pub(crate) fn holds(&self, cell: Option<&Cell>) -> bool {
         let wants_absence = self.comparator.expected_is_empty();
@@ -89,6 +98,13 @@ mod tests {
             "absent never matches a value"
         );
         assert!(condition(Equal, Some("v")).holds(Some(&cell("v"))));
+        for op in [Equal, NotEqual, Less] {
+            assert!(condition(op, None).holds_in_rows(None));
+            assert!(condition(op, None).holds_in_rows(Some(&cell(""))));
+            assert!(!condition(op, None).holds_in_rows(Some(&cell("v"))));
+            assert!(!condition(op, Some("w")).holds_in_rows(None));
+        }
+        assert!(condition(NotEqual, Some("w")).holds_in_rows(Some(&cell("v"))));
         // Expected LESS than actual.
         assert!(condition(Less, Some("a")).holds(Some(&cell("b"))));
         assert!(!condition(Greater, Some("a")).holds(Some(&cell("b"))));

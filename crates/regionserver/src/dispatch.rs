@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Handler, Reply};
-use cadastre_types::{Code, Error, Result};
+use cadastre_types::{Error, Result};
 use cadastre_wire::{Service, pb};
 
 use crate::requests::{
-    close_region, compact_region, flush_region, get, multi, mutate, open_region, region_info,
-    region_load, registry, reply, scan, server_info,
+    close_region, compact_region, exec_service, flush_region, get, multi, mutate, open_region,
+    region_info, region_load, registry, reply, scan, server_info,
 };
 use crate::server::Server;
 
@@ -47,10 +47,8 @@ async fn client<E: Env>(server: &Arc<Server<E>>, call: Call) -> Result<Reply> {
         "Mutate" => mutate::mutate(server, &call).await,
         "Multi" => multi::multi(server, &call).await,
         "Scan" => scan::scan(server, &call).await,
-        "ExecService" | "ExecRegionServerService" => Err(Error::new(
-            Code::UnknownProtocol,
-            "No registered coprocessor service found for the named service",
-        )),
+        "ExecService" => exec_service::exec_service(server, &call).await,
+        "ExecRegionServerService" => exec_service::exec_server_service(&call),
         _ => Err(unknown(&call)),
     }
 }

@@ -9,6 +9,7 @@ mod apply;
 mod comparator;
 mod condition;
 mod dispatch;
+mod endpoint;
 mod filter;
 mod read;
 mod regions;

@@ -76,6 +76,7 @@ impl<E: Env> Server<E> {
         Terms {
             nonce_group,
             deadline: call.deadline.map_or(limit, |deadline| deadline.min(limit)),
+            call_deadline: call.deadline.unwrap_or(Duration::MAX),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod close_region;
 pub(crate) mod compact_region;
+pub(crate) mod exec_service;
 pub(crate) mod flush_region;
 pub(crate) mod get;
 pub(crate) mod multi;

@@ -9,6 +9,7 @@ use cadastre_wire::cells::CellReader;
 use cadastre_wire::{convert, exception, pb};
 
 use crate::apply::{self, Terms};
+use crate::endpoint;
 use crate::read::{self, CellSink};
 use crate::regions::Hosted;
 use crate::server::Server;
@@ -22,6 +23,7 @@ const ACTIONS_MAX: usize = 1_000_000;
 enum Action {
     Get(Get),
     Mutation(Mutation),
+    Call(pb::CoprocessorServiceCall),
     Refused(Error),
 }
 
@@ -30,6 +32,7 @@ enum Answer {
     Nothing,
     Cells(Vec<Cell>),
     Exists(bool),
+    Called(pb::NameBytesPair),
 }
 
 /// What the actions of one region came to.
@@ -111,13 +114,10 @@ fn decode_actions(region: &pb::RegionAction, cells: &mut CellReader) -> Result<V
                 Ok(get) => Action::Get(get),
                 Err(error) => Action::Refused(error),
             },
-            (None, None) if action.service_call.is_some() => Action::Refused(Error::new(
-                Code::UnknownProtocol,
-                "No registered coprocessor executor found for region",
-            )),
-            (None, None) => {
-                Action::Refused(Error::invalid("an action must be a get or a mutation"))
-            }
+            (None, None) => match &action.service_call {
+                Some(call) => Action::Call(call.clone()),
+                None => Action::Refused(Error::invalid("an action must be a get or a mutation")),
+            },
         });
     }
     Ok(actions)
@@ -167,7 +167,9 @@ async fn run_atomic<E: Env>(
         .map(|action| match action {
             Action::Mutation(mutation) => Ok(mutation),
             Action::Refused(error) => Err(error),
-            Action::Get(_) => Err(Error::invalid("Atomic put and/or delete only, not a Get")),
+            Action::Get(_) | Action::Call(_) => {
+                Err(Error::invalid("Atomic put and/or delete only, not a Get"))
+            }
         })
         .collect::<Result<Vec<_>>>()?;
     let row = match (&condition, mutations.first()) {
@@ -183,8 +185,8 @@ async fn run_atomic<E: Env>(
     })
 }
 
-/// Gets first, as they stood before the request, then the mutations in order: HBase, too, applies a request's puts behind its
-/// gets.
+/// Gets and calls of endpoints first, as the region stood before the request, then the mutations in order: HBase, too, applies a
+/// request's puts behind them.
 async fn run_plain<E: Env>(
     env: &E,
     hosted: &Arc<Hosted<E>>,
@@ -199,7 +201,7 @@ async fn run_plain<E: Env>(
         match action {
             Action::Refused(error) => answers[index] = Some(Err(error)),
             Action::Mutation(mutation) => mutations.push((index, mutation)),
-            Action::Get(_) if read_bytes > limits::SCAN_RESULT_MAX => {
+            Action::Get(_) | Action::Call(_) if read_bytes > limits::SCAN_RESULT_MAX => {
                 answers[index] = Some(Err(Error::new(
                     Code::MultiActionResultTooLarge,
                     format!("Max size exceeded: {read_bytes} bytes"),
@@ -215,6 +217,11 @@ async fn run_plain<E: Env>(
                     }
                 });
                 answers[index] = Some(answer);
+            }
+            Action::Call(call) => {
+                let answer = endpoint::call(env, hosted, &call, terms).await;
+                read_bytes += answer.as_ref().map_or(0, |value| value.value().len());
+                answers[index] = Some(answer.map(Answer::Called));
             }
         }
     }
@@ -296,6 +303,9 @@ fn action_result(
         Err(error) => entry.exception = Some(exception::to_pair(&error)),
         Ok(Answer::Nothing) => entry.result = Some(pb::Result::default()),
         Ok(Answer::Cells(cells)) => entry.result = Some(sink.result(&cells)),
+        Ok(Answer::Called(value)) => {
+            entry.service_result = Some(pb::CoprocessorServiceResult { value: Some(value) });
+        }
         Ok(Answer::Exists(exists)) => {
             entry.result = Some(pb::Result {
                 exists: Some(exists),

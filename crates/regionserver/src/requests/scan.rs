@@ -12,6 +12,7 @@ use cadastre_types::{Code, Error, Result, Scan, limits};
 use cadastre_wire::{convert, pb};
 
 use crate::read::{self, CellSink, RowFilter};
+use crate::regions::Hosted;
 use crate::scanners::{Answer, Budget, OpenScanner, Taken};
 use crate::server::Server;
 
@@ -62,30 +63,45 @@ async fn open<E: Env>(
     scan: Scan,
 ) -> Result<OpenScanner<E>> {
     let hosted = server.regions.find(&encoded_name(region))?;
+    let env = server.env.clone();
+    server
+        .regions
+        .on_core(hosted.core, move || {
+            Box::pin(async move { open_here(&env, &hosted, scan).await })
+        })
+        .await
+}
+
+/// A scanner over a region; to be called on its core.
+///
+/// # Errors
+/// Unknown families, filters that cannot be or do not go with the scan; the store's.
+pub(crate) async fn open_here<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    scan: Scan,
+) -> Result<OpenScanner<E>> {
     read::check_query(&hosted.region.descriptor(), &scan.query)?;
     let mut query = scan.query.clone();
-    let filter =
-        RowFilter::take_over(&server.env, scan.filter.as_ref(), &mut query, scan.reversed)?;
+    let filter = RowFilter::take_over(env, scan.filter.as_ref(), &mut query, scan.reversed)?;
     if scan.batch > 0 && filter.as_ref().is_some_and(RowFilter::needs_whole_row) {
         return Err(Error::invalid(
             "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
         ));
     }
-    let region = hosted.region.clone();
-    let core = hosted.core;
-    let range = row_range(&scan);
-    let reversed = scan.reversed;
-    let (scanner, read_point) = server
-        .regions
-        .on_core(core, move || {
-            Box::pin(async move {
-                let at = region.read_point().await?;
-                let sequence = at.sequence();
-                Ok((region.scan(range, reversed, query, at).await?, sequence))
-            })
-        })
+    let region = &hosted.region;
+    let at = region.read_point().await?;
+    let read_point = at.sequence();
+    let scanner = region
+        .scan(row_range(&scan), scan.reversed, query, at)
         .await?;
-    Ok(OpenScanner::new(hosted, scan, scanner, filter, read_point))
+    Ok(OpenScanner::new(
+        Arc::clone(hosted),
+        scan,
+        scanner,
+        filter,
+        read_point,
+    ))
 }
 
 /// The store's ranges go from the lower row to the upper one in both directions.
