@@ -6,6 +6,7 @@
 
 pub mod enumerate;
 mod error;
+pub mod function;
 mod key;
 pub mod limits;
 mod place;
