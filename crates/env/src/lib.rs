@@ -12,6 +12,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -209,6 +210,9 @@ pub trait Disk: Clone + Send + Sync + 'static {
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     /// Removes a file.
     fn remove(&self, path: &str) -> io::Result<()>;
+    /// Gives a file another name in its directory, all or nothing; what had that name is gone. Durable only after
+    /// [`Disk::sync_dir`].
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Makes creations, removals and renames in a directory durable.
     fn sync_dir(&self, dir: &str) -> impl Future<Output = io::Result<()>> + Send;
     /// Takes the exclusive lock of a file (made when missing); `WouldBlock` if another process has it.
@@ -239,6 +243,12 @@ pub trait LogFile: Send + Sync + 'static {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Reads up to `len` bytes at an offset; fewer only at the end of the file.
     fn read(&self, at: u64, len: usize) -> io::Result<Bytes>;
+    /// The next bytes at or behind an offset that may be something else than zeros, `None` if there are none: what lies between
+    /// is a hole (`SEEK_DATA`), as most of a preallocated file is. A file system without holes answers the rest of the file.
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        let len = self.len()?;
+        Ok((from < len).then_some(from..len))
+    }
     /// Makes what was written before this call durable (fdatasync).
     fn sync_data(&self) -> impl Future<Output = io::Result<()>> + Send;
     /// Cuts or extends the file.

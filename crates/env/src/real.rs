@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, LocalBoxFuture};
 use rand::SeedableRng;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
@@ -404,6 +407,10 @@ impl Disk for RealDisk {
         std::fs::remove_file(self.path(path)?)
     }
 
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path(from)?, self.path(to)?)
+    }
+
     async fn sync_dir(&self, dir: &str) -> io::Result<()> {
         let path = self.path(dir)?;
         blocking(move || File::open(path)?.sync_all()).await
@@ -441,6 +448,26 @@ impl LogFile for RealFile {
         let mut buffer = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
         self.0.read_exact_at(&mut buffer, at)?;
         Ok(buffer.into())
+    }
+
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        let len = self.len()?;
+        if from >= len {
+            return Ok(None);
+        }
+        let data = match seek(&*self.0, SeekFrom::Data(from)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(None),
+            // A file system that does not know of holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(from..len)),
+            Err(error) => return Err(error.into()),
+        };
+        let hole = match seek(&*self.0, SeekFrom::Hole(data)) {
+            Ok(hole) => hole,
+            Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => len,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(data..hole))
     }
 
     async fn sync_data(&self) -> io::Result<()> {
@@ -539,6 +566,9 @@ mod tests {
                 "short at the end"
             );
             assert_eq!(disk.list("log").unwrap(), ["1"]);
+            disk.rename("log/1", "log/2").unwrap();
+            assert!(disk.rename("log/2", "../2").is_err());
+            assert_eq!(disk.list("log").unwrap(), ["2"]);
             assert!(disk.list("none").unwrap().is_empty());
             let lock = disk.lock("LOCK").unwrap();
             assert_eq!(
@@ -547,6 +577,32 @@ mod tests {
             );
             drop(lock);
             disk.lock("LOCK").unwrap();
+        });
+        env.shutdown();
+    }
+
+    /// Whatever the file system knows of holes, what it passes over are zeros, and the end is the end.
+    #[test]
+    fn holes_are_zeros() {
+        let (env, _dir) = env();
+        let here = env.clone();
+        env.block_on(async move {
+            const LEN: u64 = 4 << 20;
+            let file = here.disk().create("holes", LEN).await.unwrap();
+            for at in [0, 5, 1 << 20, LEN - 3] {
+                file.write_at(at, b"abc").unwrap();
+            }
+            let (mut at, mut seen) = (0, 0);
+            while let Some(data) = file.next_data(at).unwrap() {
+                assert!(data.start >= at && data.end > data.start && data.end <= LEN);
+                let between = file.read(at, (data.start - at) as usize).unwrap();
+                assert!(between.iter().all(|byte| *byte == 0));
+                let bytes = file.read(data.start, (data.end - data.start) as usize);
+                seen += bytes.unwrap().iter().filter(|byte| **byte != 0).count();
+                at = data.end;
+            }
+            assert_eq!(seen, 12);
+            assert!(file.next_data(LEN).unwrap().is_none());
         });
         env.shutdown();
     }

@@ -153,6 +153,12 @@ impl Disk for SimDisk {
         self.now(|drive| drive.remove(path))
     }
 
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.hub
+            .record(self.start, format_args!("disk renames {from} to {to}"));
+        self.now(|drive| drive.rename(from, to, false))
+    }
+
     async fn sync_dir(&self, dir: &str) -> io::Result<()> {
         let synced = self.later(
             |drive| Ok((drive.sync_delay(), drive.begin_sync_dir(dir)?)),

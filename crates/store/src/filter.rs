@@ -16,10 +16,9 @@ use slatedb::{
 };
 
 use crate::key::{self, Place, RowCodec};
-use crate::locks::nonce_over;
+use crate::nonces::Moment;
 use crate::packed::{self, Packed, StoredCell};
 use crate::retain::{Markers, Purpose, Rules, expired, retain};
-use crate::write::nonce_time;
 
 /// Wide rows remembered by one compaction; the others wait for the next.
 const WIDE_ROWS_MAX: usize = 10_000;
@@ -37,6 +36,7 @@ pub(crate) struct CellFilters {
     /// Whether every file takes part, so that markers may go (a major compaction).
     major: bool,
     now: i64,
+    moment: Moment,
     wide: WideRows,
 }
 
@@ -46,6 +46,7 @@ impl CellFilters {
         descriptor: &TableDescriptor,
         major: bool,
         now: i64,
+        moment: Moment,
         wide: WideRows,
     ) -> Self {
         let rules = descriptor
@@ -58,6 +59,7 @@ impl CellFilters {
             rules,
             major,
             now,
+            moment,
             wide,
         }
     }
@@ -75,6 +77,7 @@ impl CompactionFilterSupplier for CellFilters {
             last_run: context.is_dest_last_run,
             major: self.major && context.is_dest_last_run,
             now: self.now,
+            moment: self.moment,
             touch_up_to: context.retention_min_seq.unwrap_or(u64::MAX),
             wide: Arc::clone(&self.wide),
             row: None,
@@ -105,6 +108,7 @@ struct CellFilter {
     last_run: bool,
     major: bool,
     now: i64,
+    moment: Moment,
     touch_up_to: u64,
     wide: WideRows,
     row: Option<WideRow>,
@@ -157,7 +161,7 @@ impl CellFilter {
     }
 
     fn nonce(&self, value: &Bytes) -> Result<CompactionFilterDecision> {
-        if self.last_run && nonce_over(nonce_time(value)?, self.now) {
+        if self.last_run && self.moment.is_over(value)? {
             return Ok(CompactionFilterDecision::Drop);
         }
         Ok(CompactionFilterDecision::Keep)

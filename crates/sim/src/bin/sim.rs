@@ -14,7 +14,7 @@ use cadastre_sim::cluster::{ClusterConfig, run};
 
 const USAGE: &str =
     "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
-           [--log FILTER] [--clock-back] [--disk-full] [--unsyncable-stay]
+           [--log FILTER] [--disk-full]
 
   --seed N         run this seed (default 0)
   --seeds A..B     run seeds A to B-1
@@ -23,9 +23,7 @@ const USAGE: &str =
   --twice          run each seed twice and compare the traces
   --trace          print the whole trace
   --log FILTER     print what the programs log, as RUST_LOG would say it
-  --clock-back     the server's wall clock may also go back by an hour
-  --disk-full      the server's disk may be full for a while
-  --unsyncable-stay  bytes whose sync failed stay readable over a restart of the process, and are lost with the power";
+  --disk-full      the server's disk may be full for a while";
 
 struct Arguments {
     seeds: std::ops::Range<u64>,
@@ -34,9 +32,7 @@ struct Arguments {
     twice: bool,
     trace: bool,
     log: Option<String>,
-    clock_back: bool,
     disk_full: bool,
-    unsyncable_stay: bool,
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
@@ -47,9 +43,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
         twice: false,
         trace: false,
         log: None,
-        clock_back: false,
         disk_full: false,
-        unsyncable_stay: false,
     };
     while let Some(name) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{name} needs a value"));
@@ -68,9 +62,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--log" => parsed.log = Some(value()?),
             "--twice" => parsed.twice = true,
             "--trace" => parsed.trace = true,
-            "--clock-back" => parsed.clock_back = true,
             "--disk-full" => parsed.disk_full = true,
-            "--unsyncable-stay" => parsed.unsyncable_stay = true,
             _ => return Err(format!("unknown argument {name}")),
         }
     }
@@ -115,14 +107,9 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
     config.keep_trace = arguments.trace || arguments.twice;
     config.operations = arguments.operations.unwrap_or(config.operations);
     config.clients = arguments.clients.unwrap_or(config.clients);
-    let all = FaultRates::default();
-    if arguments.clock_back {
-        config.rates.clock_step_ms = all.clock_step_ms;
-    }
     if arguments.disk_full {
-        config.rates.disk_full = all.disk_full;
+        config.rates.disk_full = FaultRates::default().disk_full;
     }
-    config.disk.unsyncable_stay = arguments.unsyncable_stay;
     let begun = std::time::Instant::now();
     let outcome = match run(&config) {
         Ok(outcome) => outcome,
@@ -172,12 +159,10 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
 fn reproduce(config: &ClusterConfig, arguments: &Arguments) {
     let flag = |set: bool, name: &'static str| if set { name } else { "" };
     eprintln!(
-        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{}{}{} --trace",
+        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{} --trace",
         config.seed,
         config.operations,
         config.clients,
-        flag(arguments.clock_back, " --clock-back"),
         flag(arguments.disk_full, " --disk-full"),
-        flag(arguments.unsyncable_stay, " --unsyncable-stay"),
     );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,10 +16,27 @@ use crate::hub::{Start, between};
 /// What a disk writes at once: bytes of one sector are kept or lost together.
 const SECTOR_BYTES: u64 = 512;
 
+/// Size of the blocks that are kept or left out of a file, as usual file systems have it.
+const HOLE_BYTES: u64 = 4096;
+
 #[derive(Debug, Clone)]
 enum Change {
     Write { at: u64, bytes: Bytes },
     SetLen(u64),
+}
+
+impl Change {
+    /// Takes away what lies behind a length; whether anything is left.
+    fn cut(&mut self, len: u64) -> bool {
+        match self {
+            Self::SetLen(to) => *to <= len,
+            Self::Write { at, bytes } => {
+                let left = len.saturating_sub(*at);
+                bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                !bytes.is_empty()
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -365,6 +383,24 @@ impl Drive {
         Ok(Bytes::copy_from_slice(&view[from..to]))
     }
 
+    /// The next run of blocks that are not all zeros, as a file system with holes tells it.
+    pub(crate) fn next_data(&self, inode: u64, from: u64) -> io::Result<Option<Range<u64>>> {
+        let view = &self.inode(inode)?.view;
+        let len = view.len() as u64;
+        let is_hole = |block: u64| {
+            let end = ((block + 1) * HOLE_BYTES).min(len) as usize;
+            let start = (block * HOLE_BYTES) as usize;
+            view[start..end].iter().all(|byte| *byte == 0)
+        };
+        let blocks = len.div_ceil(HOLE_BYTES);
+        let Some(first) = (from / HOLE_BYTES..blocks).find(|block| !is_hole(*block)) else {
+            return Ok(None);
+        };
+        let end = (first..blocks).find(|block| is_hole(*block));
+        let end = end.map_or(len, |block| block * HOLE_BYTES);
+        Ok(Some((first * HOLE_BYTES).max(from)..end))
+    }
+
     pub(crate) fn len(&self, inode: u64) -> io::Result<u64> {
         Ok(self.inode(inode)?.view.len() as u64)
     }
@@ -400,6 +436,10 @@ impl Drive {
                 pending.doomed = true;
             }
             if meant && !pending.doomed {
+                if let Change::SetLen(len) = pending.change {
+                    // What is cut off leaves the cache: it cannot come back, doomed or not.
+                    left.retain_mut(|older: &mut Pending| older.change.cut(len));
+                }
                 put(&mut file.durable, &pending.change);
             } else {
                 left.push(pending);

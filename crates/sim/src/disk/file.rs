@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -65,6 +66,10 @@ impl LogFile for SimFile {
 
     fn read(&self, at: u64, len: usize) -> io::Result<Bytes> {
         self.disk.now(|drive| drive.read(self.inode(), at, len))
+    }
+
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        self.disk.now(|drive| drive.next_data(self.inode(), from))
     }
 
     fn sync_data(&self) -> impl Future<Output = io::Result<()>> + Send {

@@ -189,6 +189,12 @@ impl GroupBuilder {
         self.records += 1;
     }
 
+    /// Adds records as another group has them.
+    pub(crate) fn records(&mut self, count: u32, body: &[u8]) {
+        self.bytes.extend_from_slice(body);
+        self.records += count;
+    }
+
     /// The group's bytes.
     pub(crate) fn finish(mut self, salt: u64, last_lsn: u64, synced_lsn: u64) -> Vec<u8> {
         let body_len = self.bytes.len() - GROUP_HEADER_LEN;

@@ -5,12 +5,14 @@
 //! calls a WAL file id. LSNs come from one counter per data directory (C13). This module must not know of cells or regions:
 //! a database is a path.
 
+mod content;
 mod database;
 mod format;
 mod index;
 mod lane;
 mod recover;
 mod replay;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -109,7 +111,7 @@ pub(crate) struct Log<E: Env> {
 impl<E: Env> Log<E> {
     /// Reads what is there and starts a lane per core.
     pub(crate) async fn open(env: E, config: LogConfig) -> Result<Self> {
-        let recovered = recover::recover(env.disk()).await?;
+        let recovered = recover::recover(&env).await?;
         let shared = Arc::new(Shared {
             lsn: AtomicU64::new(recovered.last_lsn),
             segment: AtomicU64::new(recovered.last_segment),

@@ -1,17 +1,21 @@
 //! Reading the log at start: which groups are whole, where each lane's tail ends, and whether a bad group is a torn tail or
 //! damage (C16).
 //!
-//! Nothing is changed on disk before every segment has been judged: a damaged log is refused and left as it is.
+//! Nothing is changed on disk before every segment has been judged: a damaged log is refused and left as it is. What is not
+//! known to be durable is copied ([`super::tail`]) before it counts. In a lane, what a segment has above the LSN that its
+//! successor's header knows to be synced is superseded by such a copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cadastre_env::{Disk, LogFile};
+use cadastre_env::{Disk, Env, LogFile};
 use cadastre_types::{Error, Result};
 
-use super::format::{self, GROUP_ALIGN, GroupHeader, Record, SEGMENT_HEADER_LEN, SegmentHeader};
+use super::content::Content;
+use super::format::{self, GroupHeader, Record, SEGMENT_HEADER_LEN, SegmentHeader};
 use super::index::{GroupRef, Index};
+use super::tail::{self, Tail, UNFINISHED};
 use super::{DIR, SEGMENT_BYTES_MAX, segment_path};
 use crate::error::from_io;
 
@@ -26,76 +30,86 @@ pub(crate) struct Recovered<F> {
     pub(crate) lanes: BTreeMap<u32, u64>,
 }
 
-/// One segment as it was read.
-struct Scanned<F> {
-    file: Arc<F>,
+/// A segment whose header was read.
+struct Found<F> {
     header: SegmentHeader,
+    file: Arc<F>,
     /// Length of the file.
     len: u64,
-    bytes: Bytes,
-    groups: Vec<(u64, GroupHeader)>,
-    /// End of the last whole group.
+}
+
+/// What lies in the log's directory.
+struct Listing<F> {
+    /// By number, in each lane.
+    lanes: BTreeMap<u32, Vec<Found<F>>>,
+    /// Files that hold nothing: segments never begun, copies never finished.
+    useless: Vec<String>,
+    last_segment: u64,
+}
+
+/// A segment that was read and judged.
+struct Scanned<F> {
+    header: SegmentHeader,
+    file: Arc<F>,
+    len: u64,
+    /// Groups that stay where they are.
+    groups: Vec<(u64, GroupHeader, Bytes)>,
+    /// Their end.
     end: u64,
-    /// Whole groups behind the end, behind a hole.
-    beyond: Vec<GroupHeader>,
+    /// Whole groups behind it that go, because they are torn off or superseded.
+    cut: usize,
+    tail: Option<Tail>,
+    /// Highest LSN in it, used or not.
+    last_lsn: u64,
 }
 
-impl<F> Scanned<F> {
-    /// The last LSN before the end; of an empty segment, what was durable before it.
-    fn last_lsn(&self) -> u64 {
-        self.groups
-            .last()
-            .map_or(self.header.synced_lsn, |(_, group)| group.last_lsn)
-    }
-}
-
-/// Reads all segments, cuts torn tails, removes spares.
-pub(crate) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>> {
-    let names = disk.list(DIR).map_err(|e| from_io("listing the log", &e))?;
-    let mut lanes: BTreeMap<u32, Vec<Scanned<D::File>>> = BTreeMap::new();
+/// Reads all segments, copies and cuts tails, removes what is useless.
+pub(crate) async fn recover<E: Env>(env: &E) -> Result<Recovered<<E::Disk as Disk>::File>> {
+    let disk = env.disk();
+    let listing = list(disk).await?;
     let mut index = Index::new();
-    let mut spares = Vec::new();
-    let mut last_segment = 0;
-    for name in &names {
-        let Some(number) = super::segment_number(name) else {
-            tracing::warn!(name, "a file in the log's directory that is not the log's");
-            continue;
-        };
-        last_segment = last_segment.max(number);
-        let path = segment_path(number);
-        let file = disk
-            .open(&path)
-            .await
-            .map_err(|e| from_io(&format!("opening {path}"), &e))?;
-        match scan(number, file).map_err(|e| e.context(&path))? {
-            Some(mut scanned) => {
-                add_to_index(&mut index, &scanned)?;
-                // All segments at once would take more memory than there is.
-                scanned.bytes = Bytes::new();
-                lanes.entry(scanned.header.lane).or_default().push(scanned);
-            }
-            None => spares.push(path),
-        }
-    }
-    for segments in lanes.values() {
-        judge(segments)?;
-    }
-    let mut last_lsn = 0;
     let mut durable = BTreeMap::new();
-    for scanned in lanes.values().flatten() {
-        let beyond = scanned.beyond.iter().map(|group| group.last_lsn).max();
-        last_lsn = last_lsn.max(scanned.last_lsn()).max(beyond.unwrap_or(0));
-        cut(scanned).await?;
-        durable.insert(scanned.header.lane, scanned.last_lsn());
+    let mut last_lsn = 0;
+    let (mut tails, mut cuts) = (Vec::new(), Vec::new());
+    for (lane, segments) in &listing.lanes {
+        let mut known = 0;
+        for (at, found) in segments.iter().enumerate() {
+            let next = segments.get(at + 1).map(|next| next.header.synced_lsn);
+            let mut scanned = scan(found, next).map_err(|e| e.context(path_of(found)))?;
+            add_to_index(&mut index, scanned.header, &scanned.file, &scanned.groups)?;
+            last_lsn = last_lsn.max(scanned.last_lsn);
+            let last = scanned.groups.last().map(|(_, group, _)| group.last_lsn);
+            known = known.max(last.unwrap_or(0)).max(scanned.header.synced_lsn);
+            // All segments at once would take more memory than there is.
+            scanned.groups = Vec::new();
+            tails.extend(scanned.tail.take().map(|tail| (*lane, tail)));
+            if scanned.end != scanned.len {
+                cuts.push(scanned);
+            }
+        }
+        durable.insert(*lane, known);
     }
-    for path in &spares {
+    // From here on the disk is changed. First what makes room.
+    for path in &listing.useless {
         disk.remove(path)
             .map_err(|e| from_io(&format!("removing the unused {path}"), &e))?;
     }
-    if !names.is_empty() {
+    let mut last_segment = listing.last_segment;
+    for (lane, tail) in &tails {
+        last_segment += 1;
+        let copied = tail::copy(env, *lane, last_segment, tail).await?;
+        add_to_index(&mut index, copied.header, &copied.file, &copied.groups)?;
+        let last = copied.groups.last().map(|(_, group, _)| group.last_lsn);
+        durable.insert(*lane, last.expect("a tail has groups"));
+    }
+    if !listing.lanes.is_empty() || !listing.useless.is_empty() {
+        // Before the cuts: what was copied, now or by an earlier start, must be there whatever comes.
         disk.sync_dir(DIR)
             .await
             .map_err(|e| from_io("syncing the log's directory", &e))?;
+    }
+    for scanned in &cuts {
+        cut(scanned).await?;
     }
     Ok(Recovered {
         index,
@@ -105,23 +119,70 @@ pub(crate) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>> {
     })
 }
 
-/// Reads one segment; `None` if it was never begun.
-fn scan<F: LogFile>(number: u64, file: F) -> Result<Option<Scanned<F>>> {
+fn path_of<F>(found: &Found<F>) -> String {
+    segment_path(found.header.number)
+}
+
+/// Reads the headers of all segments.
+async fn list<D: Disk>(disk: &D) -> Result<Listing<D::File>> {
+    let names = disk.list(DIR).map_err(|e| from_io("listing the log", &e))?;
+    let mut listing = Listing {
+        lanes: BTreeMap::new(),
+        useless: Vec::new(),
+        last_segment: 0,
+    };
+    for name in &names {
+        let unfinished = name.strip_suffix(UNFINISHED);
+        let Some(number) = super::segment_number(unfinished.unwrap_or(name)) else {
+            tracing::warn!(name, "a file in the log's directory that is not the log's");
+            continue;
+        };
+        listing.last_segment = listing.last_segment.max(number);
+        if unfinished.is_some() {
+            listing.useless.push(format!("{DIR}/{name}"));
+            continue;
+        }
+        let path = segment_path(number);
+        let file = disk
+            .open(&path)
+            .await
+            .map_err(|e| from_io(&format!("opening {path}"), &e))?;
+        match begin(number, file).map_err(|e| e.context(&path))? {
+            // Names are sorted, and their numbers have equal lengths.
+            Some(found) => {
+                let lane = listing.lanes.entry(found.header.lane).or_default();
+                lane.push(found);
+            }
+            None => listing.useless.push(path),
+        }
+    }
+    Ok(listing)
+}
+
+/// Reads one segment's header; `None` if it was never begun.
+fn begin<F: LogFile>(number: u64, file: F) -> Result<Option<Found<F>>> {
     let len = file.len().map_err(|e| from_io("its length", &e))?;
     if len > SEGMENT_BYTES_MAX {
         return Err(Error::corrupt(format!(
             "{len} bytes are more than a segment ever has ({SEGMENT_BYTES_MAX})"
         )));
     }
-    let bytes = file
-        .read(0, len as usize)
-        .map_err(|e| from_io("reading it", &e))?;
-    let header = match SegmentHeader::decode(&bytes) {
+    let head = file
+        .read(0, SEGMENT_HEADER_LEN)
+        .map_err(|e| from_io("reading its header", &e))?;
+    let header = match SegmentHeader::decode(&head) {
         Ok(Some(header)) => header,
         // Begun, but its header, which is durable before the first group is written, never got there.
-        Ok(None) | Err(_) if first_group_candidate(&bytes).is_none() => return Ok(None),
-        Ok(None) => return Err(Error::corrupt("the segment has groups but no header")),
-        Err(error) => return Err(error),
+        other => {
+            let content = Content::read(&file, len).map_err(|e| from_io("reading it", &e))?;
+            if !content.has_candidate(SEGMENT_HEADER_LEN as u64) {
+                return Ok(None);
+            }
+            return Err(match other {
+                Err(error) => error,
+                Ok(_) => Error::corrupt("the segment has groups but no header"),
+            });
+        }
     };
     if header.number != number {
         return Err(Error::corrupt(format!(
@@ -129,91 +190,106 @@ fn scan<F: LogFile>(number: u64, file: F) -> Result<Option<Scanned<F>>> {
             header.number
         )));
     }
-    let mut groups = Vec::new();
-    let mut end = SEGMENT_HEADER_LEN;
-    while let Some((group, _)) = bytes
-        .get(end..)
-        .and_then(|rest| format::group_at(header.salt, rest))
-    {
-        groups.push((end as u64, group));
-        end += group.total_len();
-    }
-    let beyond = groups_beyond(header.salt, &bytes, end);
-    Ok(Some(Scanned {
-        file: Arc::new(file),
+    Ok(Some(Found {
         header,
+        file: Arc::new(file),
         len,
-        bytes,
-        groups,
-        end: end.min(len as usize) as u64,
-        beyond,
     }))
 }
 
-/// Where something that begins like a group is.
-fn first_group_candidate(bytes: &[u8]) -> Option<usize> {
-    (SEGMENT_HEADER_LEN..bytes.len())
-        .step_by(GROUP_ALIGN)
-        .find(|at| GroupHeader::decode(&bytes[*at..]).is_some())
+/// Reads a segment and judges it by what it and the lane's next header know to be synced.
+fn scan<F: LogFile>(found: &Found<F>, next: Option<u64>) -> Result<Scanned<F>> {
+    let header = found.header;
+    let content = Content::read(&*found.file, found.len).map_err(|e| from_io("reading it", &e))?;
+    let mut groups = Vec::new();
+    let mut end = SEGMENT_HEADER_LEN as u64;
+    while let Some((group, body)) = content.group(header.salt, end) {
+        groups.push((end, group, body));
+        end += group.total_len() as u64;
+    }
+    let beyond = content.groups_beyond(header.salt, end);
+    let whole = groups.iter().map(|(_, group, _)| group);
+    let claims = whole.clone().chain(&beyond).map(|group| group.synced_lsn);
+    let synced = claims.chain(next).fold(header.synced_lsn, u64::max);
+    let lsns = whole.chain(&beyond).map(|group| group.last_lsn);
+    let last_lsn = lsns.fold(header.synced_lsn, u64::max);
+    let readable = groups
+        .last()
+        .map_or(header.synced_lsn, |(_, group, _)| group.last_lsn);
+    if synced > readable {
+        return Err(Error::corrupt(format!(
+            "the segment is damaged at byte {end}: records up to LSN {synced} were durable, it is readable up to LSN {readable} only"
+        )));
+    }
+    // What a successor supersedes goes; what nobody knows to be durable is the tail.
+    let kept = groups.partition_point(|(_, group, _)| group.last_lsn <= next.unwrap_or(synced));
+    let above = groups.split_off(kept);
+    let end = above.first().map_or(end, |(start, _, _)| *start);
+    let tail = if next.is_some() || above.is_empty() {
+        None
+    } else {
+        Some(tail_of(header, &groups, &above)?)
+    };
+    let superseded = if tail.is_some() { 0 } else { above.len() };
+    Ok(Scanned {
+        header,
+        file: Arc::clone(&found.file),
+        len: found.len,
+        groups,
+        end: end.min(found.len),
+        cut: beyond.len() + superseded,
+        tail,
+        last_lsn,
+    })
 }
 
-/// Whole groups behind a place where there should be one and is none.
-fn groups_beyond(salt: u64, bytes: &[u8], end: usize) -> Vec<GroupHeader> {
-    let mut found = Vec::new();
-    let mut at = end + GROUP_ALIGN;
-    while at < bytes.len() {
-        // Most of what is here are zeros.
-        if bytes[at] == 0 {
-            at += GROUP_ALIGN;
-            continue;
-        }
-        match format::group_at(salt, &bytes[at..]) {
-            Some((group, _)) => {
-                at += group.total_len();
-                found.push(group);
+/// The groups above what is known to be durable.
+fn tail_of(
+    header: SegmentHeader,
+    kept: &[(u64, GroupHeader, Bytes)],
+    above: &[(u64, GroupHeader, Bytes)],
+) -> Result<Tail> {
+    let mut names = BTreeMap::new();
+    for (_, group, body) in kept {
+        for record in format::records(group, body.clone())? {
+            if let Record::Name { id, path } = record {
+                names.insert(id, path.as_str().into());
             }
-            None => at += GROUP_ALIGN,
         }
     }
-    found
+    let synced_lsn = kept
+        .last()
+        .map_or(header.synced_lsn, |(_, group, _)| group.last_lsn);
+    // Copied: a slice would keep the whole segment in memory.
+    let groups = above
+        .iter()
+        .map(|(_, group, body)| (*group, Bytes::copy_from_slice(body)));
+    Ok(Tail {
+        synced_lsn,
+        names,
+        groups: groups.collect(),
+    })
 }
 
-/// Refuses a lane in which something is missing that a later group knows to have been durable.
-fn judge<F>(segments: &[Scanned<F>]) -> Result<()> {
-    for (at, segment) in segments.iter().enumerate() {
-        let known = segment.last_lsn();
-        let next = segments.get(at + 1);
-        let later = next.map(|next| next.header.synced_lsn);
-        let claims = segment.beyond.iter().map(|group| group.synced_lsn);
-        if let Some(claimed) = claims.chain(later).max()
-            && claimed > known
-        {
-            return Err(Error::corrupt(format!(
-                "{} is damaged at byte {}: records up to LSN {claimed} were durable, it is readable up to LSN {known} only",
-                segment_path(segment.header.number),
-                segment.end
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Adds the whole groups of a segment to the index.
-fn add_to_index<F>(index: &mut Index<F>, scanned: &Scanned<F>) -> Result<()> {
-    let number = scanned.header.number;
-    let file = Arc::clone(&scanned.file);
-    index.add_segment(number, scanned.header.lane, scanned.header.salt, file);
+/// Adds the groups of a segment to the index.
+fn add_to_index<F>(
+    index: &mut Index<F>,
+    header: SegmentHeader,
+    file: &Arc<F>,
+    groups: &[(u64, GroupHeader, Bytes)],
+) -> Result<()> {
+    let number = header.number;
+    index.add_segment(number, header.lane, header.salt, Arc::clone(file));
     index.seal(number);
     let mut names: BTreeMap<u32, Arc<str>> = BTreeMap::new();
-    for (offset, group) in &scanned.groups {
+    for (offset, group, body) in groups {
         let at = GroupRef {
             offset: *offset,
             last_lsn: group.last_lsn,
         };
-        let start = *offset as usize + format::GROUP_HEADER_LEN;
-        let body = scanned.bytes.slice(start..start + group.body_len as usize);
         let place = || format!("{}, byte {offset}", segment_path(number));
-        for record in format::records(group, body).map_err(|e| e.context(place()))? {
+        let records = format::records(group, body.clone()).map_err(|e| e.context(place()))?;
+        for record in records {
             if let Record::Name { id, path } = &record {
                 let path: Arc<str> = path.as_str().into();
                 index.note_name(number, &path, *id);
@@ -239,20 +315,17 @@ fn record_id(record: &Record) -> u32 {
     }
 }
 
-/// Cuts a segment behind its last whole group, durably: what never was durable must not come back later. What is whole is made
-/// durable too: after a mere kill it may still be in the page cache only, and it is about to be replayed and read.
+/// Cuts a segment behind what stays, durably: what was never durable, or is in a copy now, must not come back later.
 async fn cut<F: LogFile>(scanned: &Scanned<F>) -> Result<()> {
     let path = segment_path(scanned.header.number);
-    if !scanned.beyond.is_empty() {
-        let groups = scanned.beyond.len();
+    if scanned.cut > 0 {
+        let groups = scanned.cut;
         tracing::warn!(path, groups, "cutting groups that were never durable");
     }
-    if scanned.end != scanned.len {
-        scanned
-            .file
-            .truncate(scanned.end)
-            .map_err(|e| from_io(&format!("cutting {path}"), &e))?;
-    }
+    scanned
+        .file
+        .truncate(scanned.end)
+        .map_err(|e| from_io(&format!("cutting {path}"), &e))?;
     scanned
         .file
         .sync_data()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,13 +24,72 @@ struct Content {
     seen: Vec<u8>,
     /// Sectors that differ, maybe.
     unsynced: BTreeSet<usize>,
+    /// Sectors whose sync failed: they read well, and no later sync means them (C17).
+    doomed: BTreeSet<usize>,
 }
+
+impl Content {
+    fn sector(&self, sector: usize) -> Range<usize> {
+        let from = (sector * SECTOR).min(self.seen.len());
+        from..(from + SECTOR).min(self.seen.len())
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if bytes.is_empty() {
+            return;
+        }
+        if self.seen.len() < end {
+            self.seen.resize(end, 0);
+        }
+        self.seen[at..end].copy_from_slice(bytes);
+        for sector in at / SECTOR..=(end - 1) / SECTOR {
+            self.unsynced.insert(sector);
+            self.doomed.remove(&sector);
+        }
+    }
+}
+
+type Inode = Arc<Mutex<Content>>;
 
 #[derive(Default)]
 struct Files {
-    files: BTreeMap<String, Content>,
-    /// Names whose directory was not synced since they were made.
-    unsynced_names: BTreeSet<String>,
+    files: BTreeMap<String, Inode>,
+    /// Names whose directory was not synced since they were made, and what they were called before.
+    unsynced_names: BTreeMap<String, Option<String>>,
+}
+
+/// Calls of a disk or a bucket, of which one may be chosen to fail.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    made: AtomicU64,
+    fail_at: AtomicU64,
+}
+
+impl Calls {
+    /// Lets the n-th call from now on fail, and no other; 0 for none.
+    pub(crate) fn fail(&self, n: u64) {
+        self.made.store(0, Ordering::SeqCst);
+        self.fail_at.store(n, Ordering::SeqCst);
+    }
+
+    /// Calls since then.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Ordering::SeqCst)
+    }
+
+    /// Counts a call; true if it is the one.
+    pub(crate) fn fails(&self) -> bool {
+        let call = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+        call == self.fail_at.load(Ordering::SeqCst)
+    }
+
+    fn check(&self, what: &str) -> io::Result<()> {
+        if self.fails() {
+            return Err(io::Error::other(format!("a planted failure of {what}")));
+        }
+        Ok(())
+    }
 }
 
 /// A disk in memory; clones are the same disk.
@@ -39,6 +99,7 @@ pub(crate) struct FaultDisk {
     pub(crate) sync_delay_us: Arc<AtomicU64>,
     pub(crate) fail_sync: Arc<AtomicBool>,
     pub(crate) full: Arc<AtomicBool>,
+    pub(crate) calls: Arc<Calls>,
     locked: Arc<AtomicBool>,
 }
 
@@ -48,35 +109,61 @@ impl FaultDisk {
         let mut coins = Rng::seed_from_u64(seed);
         let old = self.files.lock().unwrap();
         let mut files = BTreeMap::new();
-        for (name, content) in &old.files {
-            if old.unsynced_names.contains(name) && coins.random_bool(0.5) {
-                continue;
+        'files: for (name, inode) in &old.files {
+            let content = inode.lock().unwrap();
+            let mut name = name.clone();
+            while let Some(before) = old.unsynced_names.get(&name) {
+                if coins.random_bool(0.5) {
+                    break;
+                }
+                match before {
+                    Some(before) => name.clone_from(before),
+                    None => continue 'files,
+                }
             }
             let mut left = content.durable.clone();
             if content.seen.len() > left.len() && coins.random_bool(0.5) {
                 left.resize(content.seen.len(), 0);
             }
-            for sector in &content.unsynced {
-                let from = sector * SECTOR;
-                let to = (from + SECTOR).min(content.seen.len()).min(left.len());
-                if from < to && coins.random_bool(0.5) {
-                    left[from..to].copy_from_slice(&content.seen[from..to]);
+            for sector in content.unsynced.union(&content.doomed) {
+                let range = content.sector(*sector);
+                let range = range.start..range.end.min(left.len());
+                if range.start < range.end && coins.random_bool(0.5) {
+                    left[range.clone()].copy_from_slice(&content.seen[range]);
                 }
             }
-            files.insert(
-                name.clone(),
-                Content {
-                    durable: left.clone(),
-                    seen: left,
-                    unsynced: BTreeSet::new(),
-                },
-            );
+            let content = Content {
+                durable: left.clone(),
+                seen: left,
+                ..Content::default()
+            };
+            files.insert(name, Arc::new(Mutex::new(content)));
         }
         Self {
             files: Arc::new(Mutex::new(Files {
                 files,
-                unsynced_names: BTreeSet::new(),
+                unsynced_names: BTreeMap::new(),
             })),
+            sync_delay_us: Arc::clone(&self.sync_delay_us),
+            ..Self::default()
+        }
+    }
+
+    /// The disk as the next process finds it: the last one's locks are gone, its writes are not.
+    pub(crate) fn process_ended(&self) -> Self {
+        let old = self.files.lock().unwrap();
+        // Copied, so that what still runs of the old process reaches nothing.
+        let copy = |inode: &Inode| Arc::new(Mutex::new(inode.lock().unwrap().clone()));
+        let files = Files {
+            files: old
+                .files
+                .iter()
+                .map(|(name, inode)| (name.clone(), copy(inode)))
+                .collect(),
+            unsynced_names: old.unsynced_names.clone(),
+        };
+        Self {
+            files: Arc::new(Mutex::new(files)),
             sync_delay_us: Arc::clone(&self.sync_delay_us),
             ..Self::default()
         }
@@ -85,16 +172,24 @@ impl FaultDisk {
     /// Bytes of all files.
     pub(crate) fn bytes(&self) -> usize {
         let files = self.files.lock().unwrap();
-        files.files.values().map(|content| content.seen.len()).sum()
+        let inodes = files.files.values();
+        inodes.map(|inode| inode.lock().unwrap().seen.len()).sum()
     }
 
     /// Changes bytes of a file as a bad disk would.
     pub(crate) fn damage(&self, name: &str, from: usize, len: usize) {
-        let mut files = self.files.lock().unwrap();
-        let content = files.files.get_mut(name).unwrap();
+        let files = self.files.lock().unwrap();
+        let mut content = files.files[name].lock().unwrap();
         for at in from..from + len {
             content.durable[at] ^= 0x55;
             content.seen[at] ^= 0x55;
+        }
+    }
+
+    fn file(&self, inode: &Inode) -> FaultFile {
+        FaultFile {
+            disk: self.clone(),
+            inode: Arc::clone(inode),
         }
     }
 }
@@ -102,73 +197,91 @@ impl FaultDisk {
 /// A file of it.
 pub(crate) struct FaultFile {
     disk: FaultDisk,
-    name: String,
+    inode: Inode,
 }
 
 impl FaultFile {
-    fn with<T>(&self, work: impl FnOnce(&mut Content) -> T) -> io::Result<T> {
-        let mut files = self.disk.files.lock().unwrap();
-        files
-            .files
-            .get_mut(&self.name)
-            .map(work)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn content(&self) -> std::sync::MutexGuard<'_, Content> {
+        self.inode.lock().unwrap()
     }
 }
 
 impl LogFile for FaultFile {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let at = at as usize;
-        self.with(|content| {
-            let end = at + bytes.len();
-            if content.seen.len() < end {
-                content.seen.resize(end, 0);
-            }
-            content.seen[at..end].copy_from_slice(bytes);
-            content.unsynced.extend(at / SECTOR..=(end - 1) / SECTOR);
-        })
+        if let Err(error) = self.disk.calls.check("write") {
+            // Torn: a part of it may be there.
+            self.content().write(at as usize, &bytes[..bytes.len() / 2]);
+            return Err(error);
+        }
+        self.content().write(at as usize, bytes);
+        Ok(())
     }
 
     fn read(&self, at: u64, len: usize) -> io::Result<Bytes> {
-        self.with(|content| {
-            let from = (at as usize).min(content.seen.len());
-            let to = from.saturating_add(len).min(content.seen.len());
-            Bytes::copy_from_slice(&content.seen[from..to])
-        })
+        self.disk.calls.check("read")?;
+        let content = self.content();
+        let from = (at as usize).min(content.seen.len());
+        let to = from.saturating_add(len).min(content.seen.len());
+        Ok(Bytes::copy_from_slice(&content.seen[from..to]))
+    }
+
+    fn next_data(&self, from: u64) -> io::Result<Option<Range<u64>>> {
+        self.disk.calls.check("seek")?;
+        let content = self.content();
+        let data = |sector: &usize| {
+            content.seen[content.sector(*sector)]
+                .iter()
+                .any(|b| *b != 0)
+        };
+        let sectors = content.seen.len().div_ceil(SECTOR);
+        let Some(first) = (from as usize / SECTOR..sectors).find(data) else {
+            return Ok(None);
+        };
+        let end = (first..sectors)
+            .find(|sector| !data(sector))
+            .unwrap_or(sectors);
+        let end = (end * SECTOR).min(content.seen.len()) as u64;
+        Ok(Some(((first * SECTOR) as u64).max(from)..end))
     }
 
     async fn sync_data(&self) -> io::Result<()> {
         // What was written before the call, after its latency.
-        let before = self.with(|content| (content.seen.clone(), content.unsynced.clone()))?;
+        let before = self.content().clone();
         let delay = self.disk.sync_delay_us.load(Ordering::SeqCst);
         if delay > 0 {
             RealClock.sleep(Duration::from_micros(delay)).await;
         }
-        if self.disk.fail_sync.load(Ordering::SeqCst) {
+        let mut content = self.content();
+        if self.disk.calls.fails() || self.disk.fail_sync.load(Ordering::SeqCst) {
+            for sector in &before.unsynced {
+                content.unsynced.remove(sector);
+                content.doomed.insert(*sector);
+            }
             return Err(io::Error::other("a planted failure of fdatasync"));
         }
-        self.with(|content| {
-            let (seen, unsynced) = before;
-            content.durable.resize(seen.len(), 0);
-            for sector in &unsynced {
-                let from = sector * SECTOR;
-                let to = (from + SECTOR).min(seen.len());
-                content.durable[from..to].copy_from_slice(&seen[from..to]);
-                if content.seen[from..to] == seen[from..to] {
-                    content.unsynced.remove(sector);
-                }
+        content.durable.resize(before.seen.len(), 0);
+        for sector in &before.unsynced {
+            let range = before.sector(*sector);
+            content.durable[range.clone()].copy_from_slice(&before.seen[range.clone()]);
+            if content.seen.get(range.clone()) == before.seen.get(range) {
+                content.unsynced.remove(sector);
             }
-        })
+        }
+        Ok(())
     }
 
     fn truncate(&self, to: u64) -> io::Result<()> {
-        self.with(|content| {
-            content.seen.resize(to as usize, 0);
-        })
+        self.disk.calls.check("truncate")?;
+        let mut content = self.content();
+        content.seen.resize(to as usize, 0);
+        let first = (to as usize).div_ceil(SECTOR);
+        content.unsynced.split_off(&first);
+        content.doomed.split_off(&first);
+        Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.with(|content| content.seen.len() as u64)
+        Ok(self.content().seen.len() as u64)
     }
 }
 
@@ -176,6 +289,7 @@ impl Disk for FaultDisk {
     type File = FaultFile;
 
     async fn create(&self, path: &str, preallocate: u64) -> io::Result<FaultFile> {
+        self.calls.check("create")?;
         if self.full.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -184,30 +298,27 @@ impl Disk for FaultDisk {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let zeros = vec![0; preallocate as usize];
-        let content = Content {
+        let inode = Arc::new(Mutex::new(Content {
             durable: zeros.clone(),
             seen: zeros,
-            unsynced: BTreeSet::new(),
-        };
-        files.files.insert(path.to_owned(), content);
-        files.unsynced_names.insert(path.to_owned());
-        Ok(FaultFile {
-            disk: self.clone(),
-            name: path.to_owned(),
-        })
+            ..Content::default()
+        }));
+        files.files.insert(path.to_owned(), Arc::clone(&inode));
+        files.unsynced_names.insert(path.to_owned(), None);
+        Ok(self.file(&inode))
     }
 
     async fn open(&self, path: &str) -> io::Result<FaultFile> {
-        if !self.files.lock().unwrap().files.contains_key(path) {
-            return Err(io::ErrorKind::NotFound.into());
+        self.calls.check("open")?;
+        let files = self.files.lock().unwrap();
+        match files.files.get(path) {
+            Some(inode) => Ok(self.file(inode)),
+            None => Err(io::ErrorKind::NotFound.into()),
         }
-        Ok(FaultFile {
-            disk: self.clone(),
-            name: path.to_owned(),
-        })
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.calls.check("list")?;
         let prefix = format!("{dir}/");
         let files = self.files.lock().unwrap();
         let names = files.files.keys();
@@ -217,6 +328,7 @@ impl Disk for FaultDisk {
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
+        self.calls.check("remove")?;
         let mut files = self.files.lock().unwrap();
         files.unsynced_names.remove(path);
         match files.files.remove(path) {
@@ -225,7 +337,18 @@ impl Disk for FaultDisk {
         }
     }
 
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.calls.check("rename")?;
+        let mut files = self.files.lock().unwrap();
+        let inode = files.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.files.insert(to.to_owned(), inode);
+        let before = Some(from.to_owned());
+        files.unsynced_names.insert(to.to_owned(), before);
+        Ok(())
+    }
+
     async fn sync_dir(&self, _dir: &str) -> io::Result<()> {
+        self.calls.check("sync of a directory")?;
         self.files.lock().unwrap().unsynced_names.clear();
         Ok(())
     }
