@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cadastre_env::{Clock, Env, HostPort, Listener, Net};
+use cadastre_env::{Env, HostPort, Listener, Net};
 use cadastre_master::{Master, MasterConfig};
 use cadastre_regionserver::{RegionServer, RegionServerConfig};
 use cadastre_store::{Store, StoreConfig};
@@ -73,7 +73,7 @@ impl<E: Env> Node<E> {
                 env.clone(),
                 listener,
                 cadastre_coordination::ServerConfig::new(cadastre_coordination::initial_zxid(
-                    env.clock().wall(),
+                    store.start_code(),
                 )),
                 stopping,
             ),

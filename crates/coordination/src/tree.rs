@@ -129,9 +129,9 @@ pub struct Figures {
 /// client that lies cannot use the numbers up.
 const ZXID_TAKEN_MAX: i64 = i64::MAX / 2;
 
-/// Zxid to start from: ms since 1970 `<< 20`, above those of every earlier run unless the clock went back (C23).
-pub fn initial_zxid(wall: Millis) -> i64 {
-    let shifted = i64::try_from(wall.min(1 << 42)).expect("42 bits fit") << 20;
+/// Zxid to start from: the start code, ms since 1970, `<< 20`; above those of every earlier run, since start codes grow (C23).
+pub fn initial_zxid(start_code: Millis) -> i64 {
+    let shifted = i64::try_from(start_code.min(1 << 42)).expect("42 bits fit") << 20;
     shifted.min(ZXID_TAKEN_MAX)
 }
 

@@ -134,7 +134,7 @@ impl<E: Env> Master<E> {
         let name = ServerName {
             host: config.advertise_host.clone(),
             port: address.port(),
-            start_code: env.clock().wall(),
+            start_code: store.start_code(),
         };
         let salt = env.rng("master-znodes").next_u64();
         let znodes = Znodes::new(session, &config.parent, address.port(), salt);

@@ -135,7 +135,7 @@ impl<E: Env> RegionServer<E> {
         let name = ServerName {
             host: config.advertise_host.clone(),
             port: address.port(),
-            start_code: env.clock().wall(),
+            start_code: store.start_code(),
         };
         let (stop, stopping) = watch::channel(false);
         let scanner_prefix = env.rng("scanner-ids").next_u32();
