@@ -140,6 +140,8 @@ codes! {
     SecurityNotEnabled => Invalid,
     /// Somebody newer writes to the store.
     Fenced => Fenced,
+    /// A newer master has taken over from the one that asks.
+    MasterDeposed => Fenced,
     /// Bytes on disk or from the peer are damaged.
     Corrupt => Corrupt,
     /// The connection broke before the call was sent.
