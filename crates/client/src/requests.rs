@@ -184,6 +184,7 @@ impl RegionRequest for RowMutationsRequest<'_> {
             }],
             nonce_group: Some(self.nonce_group),
             condition: None,
+            master_epoch: None,
         };
         Ok((encode(&request), block.freeze()))
     }
@@ -309,6 +310,7 @@ pub(crate) fn multi<'a>(
         region_action,
         nonce_group: Some(nonce_group),
         condition: None,
+        master_epoch: None,
     };
     Ok((encode(&request), block.freeze()))
 }
