@@ -4,7 +4,7 @@
 //! weeks and days count from 1, Monday is day 1 of the week (TDDL's quarters and half-years count from 0 beside months
 //! from 1, and its years have two digits: B1, defect 2). Must not know of rules or of where zones come from.
 
-use super::{Fault, Runs, Zone};
+use super::{Fault, Zone};
 
 /// Microseconds of a second.
 const MICROS: i64 = 1_000_000;
@@ -238,9 +238,7 @@ pub fn truncate_day(unit: Unit, day: i64) -> Result<i64, Fault> {
         Unit::Year => first((date_of(day).year - 1970) * 12),
         Unit::Quarter => first(month_of(day).div_euclid(3) * 3),
         Unit::Month => first(month_of(day)),
-        Unit::Week => day
-            .checked_sub(day_of_week(day) - 1)
-            .ok_or(Fault::Overflow),
+        Unit::Week => day.checked_sub(day_of_week(day) - 1).ok_or(Fault::Overflow),
         Unit::Day | Unit::Hour | Unit::Minute | Unit::Second => Ok(day),
     }
 }

@@ -153,9 +153,7 @@ impl Lookup3 {
         if let [a, b, c] = words {
             self.a = self.a.wrapping_add(u32::from_le_bytes(*a));
             self.b = self.b.wrapping_add(u32::from_le_bytes(*b));
-            self.c = self
-                .c
-                .wrapping_add(u32::from_le_bytes(*c) << shift_third);
+            self.c = self.c.wrapping_add(u32::from_le_bytes(*c) << shift_third);
         }
     }
 

@@ -92,7 +92,9 @@ pub fn jump(key: u64, buckets: u32) -> u32 {
     while next < u64::from(buckets) {
         // Below `buckets`, so it fits.
         bucket = next as u32;
-        state = state.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+        state = state
+            .wrapping_mul(2_862_933_555_777_941_757)
+            .wrapping_add(1);
         let divisor = ((state >> 33) + 1) as f64;
         // At most 2^32 * 2^31, far inside what a 64-bit integer holds.
         next = ((f64::from(bucket) + 1.0) * ((1_u64 << 31) as f64 / divisor)) as u64;
@@ -161,7 +163,10 @@ mod tests {
         assert_eq!(checked(&[]), Err(NodesFault::NoNode));
         assert_eq!(checked(&[(1, 0)]), Err(NodesFault::NoNode));
         assert_eq!(checked(&[(1, 1), (1, 2)]), Err(NodesFault::Twice(1)));
-        assert_eq!(checked(&[(1, WEIGHT_MAX + 1)]), Err(NodesFault::TooHeavy(1)));
+        assert_eq!(
+            checked(&[(1, WEIGHT_MAX + 1)]),
+            Err(NodesFault::TooHeavy(1))
+        );
         assert_eq!(checked(&[(2, 1), (1, 3), (4, 0)]), Ok(vec![(1, 3), (2, 1)]));
         let many: Vec<Node> = (0..=NODES_MAX as u32).map(|node| (node, 1)).collect();
         assert_eq!(checked(&many), Err(NodesFault::TooMany));

@@ -37,7 +37,9 @@ impl Rendezvous {
                 hash: nodes::node_hash(node, 0, seed),
             })
             .collect();
-        let even = nodes.windows(2).all(|pair| pair[0].weight == pair[1].weight);
+        let even = nodes
+            .windows(2)
+            .all(|pair| pair[0].weight == pair[1].weight);
         Ok(Self { nodes, even })
     }
 

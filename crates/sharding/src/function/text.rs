@@ -110,7 +110,10 @@ mod tests {
         assert_eq!(right(text, 2), "\u{20BB7}é");
         assert_eq!(substring(text, 1, 2), "\u{1F600}\u{20BB7}");
         assert_eq!(length(text), 4);
-        assert_eq!((left("", 3), right("", 3), substring("", 0, 1)), ("", "", ""));
+        assert_eq!(
+            (left("", 3), right("", 3), substring("", 0, 1)),
+            ("", "", "")
+        );
         assert_eq!(substring(text, u64::MAX, u64::MAX), "");
         assert_eq!(right(text, u64::MAX), text);
     }

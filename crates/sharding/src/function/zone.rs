@@ -14,10 +14,7 @@ use jiff::tz::TimeZone;
 pub const ZONE_DATA_VERSION: &str = "2026f";
 
 /// All sets of data in this build, the oldest first. A set is never changed and never removed.
-const SETS: &[(&str, &[u8])] = &[(
-    ZONE_DATA_VERSION,
-    include_bytes!("../../zones/2026f.bin"),
-)];
+const SETS: &[(&str, &[u8])] = &[(ZONE_DATA_VERSION, include_bytes!("../../zones/2026f.bin"))];
 
 /// The first second of 2100. From here on zones repeat every 400 years: what data they have for single years ends in 2087.
 const CYCLE_START: i64 = 4_102_444_800;

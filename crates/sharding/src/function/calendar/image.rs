@@ -18,7 +18,10 @@ pub fn part_image(part: Part, low: i64, high: i64, zone: &Zone) -> Runs {
         high,
         zone,
         |from, to| local_image(part, from, to),
-        |image| part.bounds().is_some_and(|(low, high)| image.covers(low, high)),
+        |image| {
+            part.bounds()
+                .is_some_and(|(low, high)| image.covers(low, high))
+        },
     )
 }
 
@@ -70,7 +73,10 @@ fn over_stretches(
         }
     }
     // The rest as one stretch, as wide as any offset can make it.
-    image.join(&of(from - super::super::zone::OFFSET_MAX, last + super::super::zone::OFFSET_MAX));
+    image.join(&of(
+        from - super::super::zone::OFFSET_MAX,
+        last + super::super::zone::OFFSET_MAX,
+    ));
     hull(&image)
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::function::Runs;
 
 fn date(year: i64, month: i64, day: i64) -> Date {
     Date { year, month, day }
@@ -34,7 +35,11 @@ fn published_days() {
         (32_767, 12, 31, 11_248_737),
     ];
     for (year, month, of_month, number) in vectors {
-        assert_eq!(day(year, month, of_month), number, "{year}-{month}-{of_month}");
+        assert_eq!(
+            day(year, month, of_month),
+            number,
+            "{year}-{month}-{of_month}"
+        );
         assert_eq!(date_of(number), date(year, month, of_month));
     }
     assert_eq!(day_of(date(2001, 13, 1)), Err(Fault::OutOfRange));
@@ -85,25 +90,58 @@ fn parts_are_the_zones() {
     // The last microsecond before an hour, and before 1970.
     assert_eq!(part(Part::Second, -1, &Zone::utc()), 59);
     assert_eq!(part(Part::Year, -1, &Zone::utc()), 1969);
-    assert_eq!(index(Unit::Month, at("2026-11-30T00:00:00Z"), &Zone::utc()), 682);
-    assert_eq!(index(Unit::Week, at("1970-01-04T23:59:59Z"), &Zone::utc()), 0);
-    assert_eq!(index(Unit::Week, at("1970-01-05T00:00:00Z"), &Zone::utc()), 1);
+    assert_eq!(
+        index(Unit::Month, at("2026-11-30T00:00:00Z"), &Zone::utc()),
+        682
+    );
+    assert_eq!(
+        index(Unit::Week, at("1970-01-04T23:59:59Z"), &Zone::utc()),
+        0
+    );
+    assert_eq!(
+        index(Unit::Week, at("1970-01-05T00:00:00Z"), &Zone::utc()),
+        1
+    );
     // The year 9 has one digit, or four (B1, defect 2).
-    assert_eq!(part(Part::Year, at("0009-06-01T00:00:00Z"), &Zone::utc()), 9);
+    assert_eq!(
+        part(Part::Year, at("0009-06-01T00:00:00Z"), &Zone::utc()),
+        9
+    );
 }
 
 #[test]
 fn truncation_is_the_zones() {
     let new_york = Zone::load("America/New_York").unwrap();
     let cut = |unit, text| truncate(unit, at(text), &new_york).unwrap();
-    assert_eq!(cut(Unit::Day, "2026-03-08T15:00:00Z"), at("2026-03-08T05:00:00Z"));
-    assert_eq!(cut(Unit::Month, "2026-03-31T23:00:00Z"), at("2026-03-01T05:00:00Z"));
-    assert_eq!(cut(Unit::Quarter, "2026-03-31T23:00:00Z"), at("2026-01-01T05:00:00Z"));
-    assert_eq!(cut(Unit::Year, "2026-07-31T23:00:00Z"), at("2026-01-01T05:00:00Z"));
-    assert_eq!(cut(Unit::Week, "2026-03-08T15:00:00Z"), at("2026-03-02T05:00:00Z"));
+    assert_eq!(
+        cut(Unit::Day, "2026-03-08T15:00:00Z"),
+        at("2026-03-08T05:00:00Z")
+    );
+    assert_eq!(
+        cut(Unit::Month, "2026-03-31T23:00:00Z"),
+        at("2026-03-01T05:00:00Z")
+    );
+    assert_eq!(
+        cut(Unit::Quarter, "2026-03-31T23:00:00Z"),
+        at("2026-01-01T05:00:00Z")
+    );
+    assert_eq!(
+        cut(Unit::Year, "2026-07-31T23:00:00Z"),
+        at("2026-01-01T05:00:00Z")
+    );
+    assert_eq!(
+        cut(Unit::Week, "2026-03-08T15:00:00Z"),
+        at("2026-03-02T05:00:00Z")
+    );
     // The second 01:00 to 02:00 belongs to the same hour of the clock as the first.
-    assert_eq!(cut(Unit::Hour, "2026-11-01T06:30:00Z"), at("2026-11-01T05:00:00Z"));
-    assert_eq!(truncate(Unit::Year, i64::MIN, &Zone::utc()), Err(Fault::Overflow));
+    assert_eq!(
+        cut(Unit::Hour, "2026-11-01T06:30:00Z"),
+        at("2026-11-01T05:00:00Z")
+    );
+    assert_eq!(
+        truncate(Unit::Year, i64::MIN, &Zone::utc()),
+        Err(Fault::Overflow)
+    );
     // A day that begins at 01:00, because midnight is skipped.
     let havana = Zone::load("America/Havana").unwrap();
     assert_eq!(
@@ -160,7 +198,7 @@ fn images_of_days_are_exact() {
 }
 
 fn any_zone() -> impl Strategy<Value = Zone> {
-    let names = [
+    const NAMES: [&str; 7] = [
         "America/New_York",
         "Asia/Shanghai",
         "Australia/Lord_Howe",
@@ -169,7 +207,7 @@ fn any_zone() -> impl Strategy<Value = Zone> {
         "America/Havana",
         "+05:45",
     ];
-    prop::sample::select(names.as_slice()).prop_map(|name| Zone::load(name).unwrap())
+    prop::sample::select(NAMES.as_slice()).prop_map(|name| Zone::load(name).unwrap())
 }
 
 proptest! {

@@ -124,7 +124,10 @@ fn kafka() {
         (b"foobar", -790_332_482),
         (b"a-little-bit-long-string", -985_981_536),
         (b"a-little-bit-longer-string", -1_486_304_829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
+        (
+            b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
+            -58_897_971,
+        ),
         (b"abc", 479_470_107),
     ];
     for (key, hash) in vectors {
@@ -139,7 +142,10 @@ fn kafka() {
 fn cassandra() {
     let vectors: [(Vec<u8>, i64); 6] = [
         (b"123".to_vec(), -7_468_325_962_851_647_638),
-        (b"\x00\xff\x10\xfa\x99".repeat(10), 5_837_342_703_291_459_765),
+        (
+            b"\x00\xff\x10\xfa\x99".repeat(10),
+            5_837_342_703_291_459_765,
+        ),
         (b"\xfe".repeat(8), -8_927_430_733_708_461_935),
         (b"\x10".repeat(8), 1_446_172_840_243_228_796),
         (b"9223372036854775807".to_vec(), 7_162_290_910_810_015_547),

@@ -38,7 +38,17 @@ fn known_offsets() {
 
 #[test]
 fn names_that_are_none() {
-    for name in ["", "Mars/Olympus", "asia/shanghai", "+8:00", "+18:01", "+08:60", "+0x:00", "LOCAL", "+١٢:00"] {
+    for name in [
+        "",
+        "Mars/Olympus",
+        "asia/shanghai",
+        "+8:00",
+        "+18:01",
+        "+08:60",
+        "+0x:00",
+        "LOCAL",
+        "+١٢:00",
+    ] {
         assert!(Zone::load(name).is_err(), "{name}");
     }
     assert_eq!(Zone::load("+08:00").unwrap().offset_seconds(0), 28_800);
@@ -90,8 +100,15 @@ fn r40_the_data_is_what_it_was() {
             digest.update(offset.to_be_bytes());
         }
     }
-    let hex: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, "DIGEST", "version {ZONE_DATA_VERSION}");
+    let hex: String = digest
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(
+        hex, "662706f8a3ca07135a5f61600907800c9eef560f",
+        "version {ZONE_DATA_VERSION}"
+    );
 }
 
 /// No zone has data for single years behind 2099: the cycle of 400 years holds for all.
