@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Answer, ClientConfig};
 use crate::buffers::{Inbound, LENGTH_BYTES, Outbound};
 use crate::header::{self, HEADER_BYTES_MAX, Header};
+use crate::stage::Stage;
 use crate::timer::Timer;
 
 /// While this much waits to be written, bytes, no further call is taken.
@@ -31,52 +30,6 @@ const ROUNDS_MAX: usize = 16;
 /// (hbase-protocol.md 11.7).
 const VERSION: (u32, u32) = (2, 6);
 const VERSION_TEXT: &str = "2.6.4";
-
-/// How far a call has come. Its caller and its connection both hold it, and only one of them can decide.
-#[derive(Debug, Clone)]
-pub(super) struct Stage(Arc<AtomicU8>);
-
-const WAITING: u8 = 0;
-const SENT: u8 = 1;
-const ABANDONED: u8 = 2;
-
-impl Stage {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicU8::new(WAITING)))
-    }
-
-    fn leave_waiting(&self, to: u8) -> bool {
-        self.0
-            .compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-
-    /// The connection takes it; `false` if its caller has given up.
-    fn send(&self) -> bool {
-        self.leave_waiting(SENT)
-    }
-
-    /// The caller gives up; `true` if that is soon enough that it is never sent.
-    pub(super) fn abandon(&self) -> bool {
-        self.leave_waiting(ABANDONED) || self.0.load(Ordering::Acquire) == ABANDONED
-    }
-
-    /// Whether the connection has taken it.
-    pub(super) fn is_sent(&self) -> bool {
-        self.0.load(Ordering::Acquire) == SENT
-    }
-
-    /// Gives up when the caller's future is dropped.
-    pub(super) fn abandon_on_drop(&self) -> impl Drop + use<> {
-        struct Guard(Stage);
-        impl Drop for Guard {
-            fn drop(&mut self) {
-                self.0.abandon();
-            }
-        }
-        Guard(self.clone())
-    }
-}
 
 /// A call handed to its connection.
 pub(super) struct Outgoing {

@@ -18,7 +18,8 @@ use cadastre_types::{Code, Error, Result};
 use cadastre_wire::Service;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use self::connection::{Outgoing, Stage};
+use self::connection::Outgoing;
+use crate::stage::Stage;
 
 pub use config::ClientConfig;
 

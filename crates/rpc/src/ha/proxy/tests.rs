@@ -1,0 +1,447 @@
+//! The loop alone: scripted servers, a clock that jumps, no sockets.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use cadastre_env::{Elapsed, Millis};
+use futures::FutureExt;
+use futures::future::join_all;
+use rand::SeedableRng;
+
+use super::*;
+use crate::ha::policy::{Class, Failover};
+use crate::ha::{ConfiguredFailover, IpFailover, Loss, Lossy};
+
+/// A clock whose sleeps take no time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Jumping {
+    pub(crate) now: Arc<Mutex<Duration>>,
+    pub(crate) slept: Arc<Mutex<Vec<u128>>>,
+}
+
+impl Clock for Jumping {
+    fn wall(&self) -> Millis {
+        0
+    }
+
+    fn mono(&self) -> Duration {
+        *self.now.lock().unwrap()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        *self.now.lock().unwrap() += duration;
+        self.slept.lock().unwrap().push(duration.as_millis());
+    }
+
+    async fn timeout<F: Future + Send>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed>
+    where
+        F::Output: Send,
+    {
+        // What is not ready at once never is.
+        match future.now_or_never() {
+            Some(output) => Ok(output),
+            None => {
+                *self.now.lock().unwrap() += duration;
+                Err(Elapsed)
+            }
+        }
+    }
+}
+
+const READ: Method = Method::read("read", "");
+const MKDIRS: Method = Method::idempotent("mkdirs");
+const RENAME: Method = Method::at_most_once("rename");
+const RING: Method = Method::unmarked("ring");
+
+pub(crate) static TOY: Protocol = Protocol {
+    name: "Toy",
+    interface: "org.example.Toy",
+    version: 1,
+    methods: &[
+        READ,
+        MKDIRS,
+        RENAME,
+        RING,
+        Method::read("state", ""),
+        Method::read("msync", "a"),
+    ],
+};
+
+pub(crate) fn method(name: &str) -> &'static Method {
+    TOY.find(name).unwrap()
+}
+
+/// What a scripted server does with a call.
+pub(crate) type Answer = Result<&'static str, (Class, Executed)>;
+
+/// A server that answers by its script, then for ever the same.
+pub(crate) struct Scripted {
+    name: Arc<str>,
+    script: Mutex<VecDeque<Answer>>,
+    then: Mutex<Answer>,
+    /// Method, call id and retry of each try.
+    pub(crate) seen: Mutex<Vec<(&'static str, i32, u32)>>,
+}
+
+pub(crate) fn server(name: &str, script: &[Answer], then: Answer) -> Arc<Scripted> {
+    Arc::new(Scripted {
+        name: name.into(),
+        script: Mutex::new(script.iter().copied().collect()),
+        then: Mutex::new(then),
+        seen: Mutex::default(),
+    })
+}
+
+impl Scripted {
+    pub(crate) fn becomes(&self, answer: Answer) {
+        *self.then.lock().unwrap() = answer;
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    pub(crate) fn fails(&self, class: Class, executed: Executed) -> Failed {
+        let code = match executed {
+            Executed::Maybe => Code::OutcomeUnknown,
+            Executed::No | Executed::Refused => Code::Remote,
+        };
+        let error = Error::new(code, format!("{}: {class:?}", self.name));
+        Failure::new(class, executed, &self.name, error).into()
+    }
+}
+
+impl Invoker for Scripted {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Bytes, Failed>> {
+        Box::pin(async move {
+            let seen = (call.method.name, call.id, call.retry);
+            self.seen.lock().unwrap().push(seen);
+            let next = self.script.lock().unwrap().pop_front();
+            match next.unwrap_or_else(|| *self.then.lock().unwrap()) {
+                Ok(text) => Ok(Bytes::from(format!("{} {text}", self.name))),
+                Err((class, executed)) => Err(self.fails(class, executed)),
+            }
+        })
+    }
+}
+
+pub(crate) const STANDBY: Answer = Err((Class::Standby, Executed::No));
+const REFUSED: Answer = Err((Class::Refused, Executed::No));
+const RETRIABLE: Answer = Err((Class::Retriable, Executed::No));
+const RESET: Answer = Err((Class::Socket, Executed::Maybe));
+const TIMEOUT: Answer = Err((Class::CallTimeout, Executed::Maybe));
+const NOT_FOUND: Answer = Err((Class::Remote, Executed::Refused));
+const NO_METHOD: Answer = Err((Class::Remote, Executed::No));
+
+pub(crate) fn dynamic(servers: &[&Arc<Scripted>]) -> Vec<Arc<dyn Invoker>> {
+    (servers.iter())
+        .map(|server| Arc::clone(server) as Arc<dyn Invoker>)
+        .collect()
+}
+
+pub(crate) fn proxy(provider: impl ProxyProvider + 'static, clock: &Jumping) -> Proxy<Jumping> {
+    Proxy::new(
+        clock.clone(),
+        &TOY,
+        Box::new(provider),
+        Policies::all(Policy::failover(Failover::default())),
+        CallIds::default(),
+        Rng::seed_from_u64(1),
+        None,
+    )
+}
+
+pub(crate) fn call(proxy: &Proxy<Jumping>, name: &str) -> Result<String> {
+    let outcome = proxy.call(method(name), Bytes::new());
+    let answer = outcome.now_or_never().expect("nothing here waits")?;
+    Ok(String::from_utf8(answer.to_vec()).unwrap())
+}
+
+fn pair(a: &Arc<Scripted>, b: &Arc<Scripted>) -> (Proxy<Jumping>, Jumping) {
+    let clock = Jumping::default();
+    let provider = ConfiguredFailover::new(dynamic(&[a, b]));
+    (proxy(provider, &clock), clock)
+}
+
+#[test]
+fn a_standby_costs_one_try_and_no_sleep() {
+    let (a, b) = (server("a", &[], STANDBY), server("b", &[], Ok("yes")));
+    let (proxy, clock) = pair(&a, &b);
+    assert_eq!(call(&proxy, "rename").unwrap(), "b yes");
+    assert_eq!((proxy.failovers(), &*proxy.current()), (1, "b"));
+    assert!(clock.slept.lock().unwrap().is_empty());
+    // It stays with the active one.
+    assert_eq!(call(&proxy, "rename").unwrap(), "b yes");
+    assert_eq!((a.count(), b.count()), (1, 2));
+}
+
+#[test]
+fn one_call_id_over_all_tries_and_rising_retries() {
+    let a = server("a", &[STANDBY, RESET, RETRIABLE], Ok("late"));
+    let b = server("b", &[STANDBY, REFUSED], STANDBY);
+    let (proxy, _) = pair(&a, &b);
+    assert_eq!(call(&proxy, "rename").unwrap(), "a late");
+    assert_eq!(call(&proxy, "rename").unwrap(), "a late");
+    let seen = a.seen.lock().unwrap().clone();
+    let expected = [("rename", 0, 0), ("rename", 0, 2), ("rename", 0, 4)];
+    assert_eq!(seen[..3], expected);
+    assert_eq!(seen[3], ("rename", 0, 5));
+    // The next call has the next id.
+    assert_eq!(seen[4], ("rename", 1, 0));
+    let seen = b.seen.lock().unwrap().clone();
+    assert_eq!(seen, [("rename", 0, 1), ("rename", 0, 3)]);
+}
+
+#[test]
+fn endless_standby_ends_and_names_both() {
+    let (a, b) = (server("a", &[], STANDBY), server("b", &[], STANDBY));
+    let (proxy, clock) = pair(&a, &b);
+    let error = call(&proxy, "rename").unwrap_err();
+    let says = "rename: failovers (15) exceeded maximum allowed (15); a: Standby; b: Standby";
+    assert_eq!((error.code(), error.message()), (Code::Remote, says));
+    assert_eq!(a.count() + b.count(), 16);
+    let slept = clock.slept.lock().unwrap();
+    // The first failover is without a sleep; the others grow within chance.
+    assert_eq!(slept.len(), 14);
+    assert!((500..=1500).contains(&slept[0]), "{slept:?}");
+    assert!((7500..=22_500).contains(&slept[13]), "{slept:?}");
+}
+
+#[test]
+fn endless_retriable_ends() {
+    let (a, b) = (server("a", &[], RETRIABLE), server("b", &[], Ok("never")));
+    let (proxy, _) = pair(&a, &b);
+    let error = call(&proxy, "read").unwrap_err();
+    let says = "read: retries (11) exceeded maximum allowed (10); a: Retriable";
+    assert_eq!(error.message(), says);
+    assert_eq!((a.count(), b.count()), (12, 0));
+}
+
+#[test]
+fn the_methods_own_refusal_is_final() {
+    let (a, b) = (server("a", &[], NOT_FOUND), server("b", &[], Ok("never")));
+    let (proxy, _) = pair(&a, &b);
+    for name in ["read", "mkdirs", "rename", "ring"] {
+        let error = call(&proxy, name).unwrap_err();
+        assert_eq!((error.code(), error.message()), (Code::Remote, "a: Remote"));
+    }
+    assert_eq!(b.count(), 0);
+}
+
+#[test]
+fn what_has_no_mark_is_not_sent_again_once_it_was_sent() {
+    for lost in [RESET, TIMEOUT, Err((Class::Eof, Executed::Maybe))] {
+        let (a, b) = (server("a", &[], lost), server("b", &[], Ok("twice")));
+        let (proxy, _) = pair(&a, &b);
+        let error = call(&proxy, "ring").unwrap_err();
+        assert_eq!(error.code(), Code::OutcomeUnknown);
+        assert!(error.message().contains("it may have been done"));
+        assert_eq!(b.count(), 0);
+        // Marked ones are.
+        for name in ["read", "mkdirs", "rename"] {
+            assert_eq!(call(&pair(&a, &b).0, name).unwrap(), "b twice");
+        }
+    }
+    // Not sent, it is another matter.
+    let (a, b) = (server("a", &[], REFUSED), server("b", &[], Ok("once")));
+    assert_eq!(call(&pair(&a, &b).0, "ring").unwrap(), "b once");
+}
+
+/// Every end of a call that may have been done (INV-5): what was said after the lost try decides.
+#[test]
+fn unknown_is_never_told_as_failed() {
+    let unknown = |lost: Answer, then: Answer, name: &str| {
+        let (a, b) = (server("a", &[lost], STANDBY), server("b", &[], then));
+        let error = call(&pair(&a, &b).0, name).unwrap_err();
+        error.code() == Code::OutcomeUnknown
+    };
+    for lost in [RESET, TIMEOUT] {
+        for name in ["mkdirs", "rename"] {
+            // Said before anybody looked whether it was done: nothing is known.
+            for then in [STANDBY, REFUSED, RETRIABLE, NO_METHOD, RESET] {
+                assert!(unknown(lost, then, name), "{name} {lost:?} {then:?}");
+            }
+            // The method looked, and said no: so it is.
+            assert!(!unknown(lost, NOT_FOUND, name), "{name}");
+        }
+        // A read changes nothing: it failed.
+        assert!(!unknown(lost, REFUSED, "read"));
+    }
+    // Nothing was ever sent: it failed.
+    assert!(!unknown(REFUSED, STANDBY, "rename"));
+}
+
+#[test]
+fn a_method_may_have_its_own_policy() {
+    let a = server("a", &[], STANDBY);
+    let clock = Jumping::default();
+    let policies = Policies {
+        default: Policy::failover(Failover::default()),
+        by_method: BTreeMap::from([("read", Policy::TryOnce)]),
+    };
+    let proxy = Proxy::new(
+        clock,
+        &TOY,
+        Box::new(IpFailover(a.clone())),
+        policies,
+        CallIds::default(),
+        Rng::seed_from_u64(1),
+        None,
+    );
+    assert!(call(&proxy, "read").is_err());
+    assert_eq!(a.count(), 1);
+    assert!(call(&proxy, "mkdirs").is_err());
+    assert_eq!(a.count(), 1 + 16);
+}
+
+#[test]
+fn events_tell_the_story() {
+    let (a, b) = (server("a", &[], STANDBY), server("b", &[], Ok("yes")));
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let here = Arc::clone(&told);
+    let events: Events =
+        Arc::new(move |event: &Event<'_>| here.lock().unwrap().push(event.to_string()));
+    let proxy = Proxy::new(
+        Jumping::default(),
+        &TOY,
+        Box::new(ConfiguredFailover::new(dynamic(&[&a, &b]))),
+        Policies::all(Policy::failover(Failover::default())),
+        CallIds::default(),
+        Rng::seed_from_u64(1),
+        Some(events),
+    );
+    call(&proxy, "rename").unwrap();
+    let expected = [
+        "rename call 0 try 0 to a",
+        "rename call 0 failed: [Standby a: Standby] row 4f, 4g: FailOver after 0 ms",
+        "failed over from a to b (failover 1)",
+        "rename call 0 try 1 to b",
+        "rename call 0 answered by b after 1 retries",
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
+/// A server that lets calls in, and lets them go again together when the gate opens.
+struct Gated {
+    inner: Arc<Scripted>,
+    came: tokio::sync::Semaphore,
+    gate: tokio::sync::Semaphore,
+}
+
+impl Invoker for Gated {
+    fn name(&self) -> &Arc<str> {
+        self.inner.name()
+    }
+
+    fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Bytes, Failed>> {
+        Box::pin(async move {
+            self.came.add_permits(1);
+            self.gate.acquire().await.unwrap().forget();
+            self.inner.invoke(call).await
+        })
+    }
+}
+
+fn on_a_runtime(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(test);
+}
+
+#[test]
+fn callers_that_fail_together_fail_over_once() {
+    const CALLERS: u32 = 50;
+    let gated = Arc::new(Gated {
+        inner: server("a", &[], STANDBY),
+        came: tokio::sync::Semaphore::new(0),
+        gate: tokio::sync::Semaphore::new(0),
+    });
+    let (b, c) = (server("b", &[], Ok("yes")), server("c", &[], STANDBY));
+    let servers: Vec<Arc<dyn Invoker>> = vec![gated.clone(), b.clone(), c.clone()];
+    let proxy = proxy(ConfiguredFailover::new(servers), &Jumping::default());
+    on_a_runtime(async {
+        let calls = (0..CALLERS).map(|_| proxy.call(method("rename"), Bytes::new()));
+        let opens = async {
+            gated.came.acquire_many(CALLERS).await.unwrap().forget();
+            gated.gate.add_permits(CALLERS as usize);
+        };
+        let (answers, ()) = futures::join!(join_all(calls), opens);
+        for answer in answers {
+            assert_eq!(answer.unwrap(), "b yes");
+        }
+    });
+    // All saw the same failure; only one moved on, and none to the third.
+    assert_eq!((proxy.failovers(), &*proxy.current()), (1, "b"));
+    assert_eq!((b.count(), c.count()), (CALLERS as usize, 0));
+}
+
+#[test]
+fn a_late_failure_does_not_undo_a_newer_failover() {
+    let gated = Arc::new(Gated {
+        inner: server("a", &[], RESET),
+        came: tokio::sync::Semaphore::new(0),
+        gate: tokio::sync::Semaphore::new(0),
+    });
+    let b = server("b", &[], Ok("yes"));
+    let servers: Vec<Arc<dyn Invoker>> = vec![gated.clone(), b.clone()];
+    let proxy = proxy(ConfiguredFailover::new(servers), &Jumping::default());
+    on_a_runtime(async {
+        let slow = proxy.call(method("rename"), Bytes::new());
+        let others = async {
+            gated.came.acquire().await.unwrap().forget();
+            // Somebody else finds out first.
+            let quick = proxy.call(method("rename"), Bytes::new());
+            let lets_quick_go = async {
+                gated.came.acquire().await.unwrap().forget();
+                proxy.shared.fail_over(0);
+                gated.gate.add_permits(2);
+            };
+            let (quick, ()) = futures::join!(quick, lets_quick_go);
+            quick
+        };
+        let (slow, quick) = futures::join!(slow, others);
+        assert_eq!(
+            (slow.unwrap(), quick.unwrap()),
+            ("b yes".into(), "b yes".into())
+        );
+    });
+    assert_eq!((proxy.failovers(), &*proxy.current()), (1, "b"));
+}
+
+#[test]
+fn lost_answers_are_asked_for_again_under_the_same_id() {
+    for (loss, tries) in [(Loss::Retriable, 3), (Loss::Connection, 3)] {
+        let a = server("a", &[], Ok("done"));
+        let lossy = Arc::new(Lossy::new(a.clone(), tries, loss));
+        let proxy = proxy(IpFailover(lossy), &Jumping::default());
+        assert_eq!(call(&proxy, "rename").unwrap(), "a done");
+        let seen = a.seen.lock().unwrap().clone();
+        let expected: Vec<_> = (0..=tries).map(|retry| ("rename", 0, retry)).collect();
+        assert_eq!(seen, expected);
+    }
+    // Without a mark the loss is told.
+    let a = server("a", &[], Ok("done"));
+    let lossy = Arc::new(Lossy::new(a.clone(), 1, Loss::Connection));
+    let proxy = proxy(IpFailover(lossy), &Jumping::default());
+    assert_eq!(
+        call(&proxy, "ring").unwrap_err().code(),
+        Code::OutcomeUnknown
+    );
+    assert_eq!(a.count(), 1);
+}
+
+#[test]
+fn call_ids_are_never_negative() {
+    let ids = CallIds(Arc::new(AtomicU32::new(i32::MAX.cast_unsigned())));
+    assert_eq!((ids.draw(), ids.draw(), ids.draw()), (i32::MAX, 0, 1));
+    let ids = CallIds(Arc::new(AtomicU32::new(u32::MAX)));
+    assert_eq!((ids.draw(), ids.draw()), (i32::MAX, 0));
+}
