@@ -1,4 +1,4 @@
-//! The project's daily commands: `cargo xtask verify|test|fix|bench`.
+//! The project's daily commands: `cargo xtask verify|test|fix|bench|hdfs`.
 //!
 //! `verify` never writes and needs no outside software; `test` runs everything, and installs or fetches what the tests need;
 //! `fix` writes what is generated. CI runs `test`. Standard library only, but for reading cargo's JSON.
@@ -13,6 +13,7 @@
     reason = "xtask is a tool of the workbench, never simulated"
 )]
 
+mod hdfs;
 mod house;
 mod stages;
 mod tools;
@@ -26,12 +27,12 @@ cargo xtask COMMAND
   verify   format, lints, rustdoc, dependency directions, licences, size of files, and the tests that need
            no outside software. Writes nothing.
   test     verify, then everything: the release build, simulation, real clients (Java, Python, Node), HBase's
-           own tests, kill -9 rounds. Installs or fetches what it needs and says so.
+           own tests, kill -9 rounds, two real NameNodes. Installs or fetches what it needs and says so.
   fix      formats, and writes the generated documents.
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
   bench store [GROUP]   what each operation of the store costs: reads, puts, wide, background, idle.
 
-  test STAGE...   only these: house unit release sim tools connections clients suite kill";
+  test STAGE...   only these: house unit release sim tools connections clients suite kill hdfs";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,8 +44,9 @@ fn main() -> ExitCode {
         ["fix"] => stages::fix(),
         ["bench"] => stages::bench(),
         ["bench", "store", group @ ..] => stages::bench_store(group),
+        ["hdfs", words @ ..] => hdfs::command(words),
         _ => {
-            eprintln!("{USAGE}");
+            eprintln!("{USAGE}\n\n{}", hdfs::USAGE);
             return ExitCode::from(2);
         }
     };

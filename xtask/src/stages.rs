@@ -17,6 +17,7 @@ pub(crate) const ALL: &[&str] = &[
     "clients",
     "suite",
     "kill",
+    "hdfs",
 ];
 
 /// Seeds of the whole-server simulation in CI. Shared out among the cores: a simulation is one thread.
@@ -49,6 +50,7 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
                 KILL_SECONDS,
             ],
         ),
+        "hdfs" => crate::hdfs::stage(),
         _ => Err("unknown".to_owned()),
     }
 }
@@ -180,7 +182,7 @@ fn script(path: &str, args: &[&str]) -> Result<(), String> {
     finish(command)
 }
 
-fn finish(mut command: Command) -> Result<(), String> {
+pub(crate) fn finish(mut command: Command) -> Result<(), String> {
     println!("$ {command:?}");
     let status = command
         .status()

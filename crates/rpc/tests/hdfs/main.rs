@@ -1,0 +1,25 @@
+//! The proxy against two real NameNodes, which `cargo xtask hdfs up` starts (`cargo xtask test hdfs` does it all). One test after the
+//! other, since each of them kills or pauses what the next one needs.
+//!
+//! `CADASTRE_HDFS` names the pair's folder; without it, `target/hdfs`. `CADASTRE_HDFS_FAILOVERS` is how many the long run makes.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod hammer;
+mod pair;
+mod relay;
+mod rows;
+
+/// All of it, in order. Without NameNodes there is nothing to test against, so an ordinary test run leaves it out.
+#[test]
+#[ignore = "needs two NameNodes: cargo xtask test hdfs"]
+fn real_namenodes() {
+    pair::run(async |pair| {
+        for (name, test) in rows::ALL {
+            let began = pair.now();
+            test(pair.clone()).await;
+            pair.tell(&format!("{name}: {} ms", (pair.now() - began).as_millis()));
+        }
+        hammer::run(pair.clone()).await;
+    });
+}

@@ -1,0 +1,266 @@
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.FileWriter;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.hdfs.MiniDFSNNTopology;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants.SafeModeAction;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.namenode.EditLogFileOutputStream;
+import org.apache.hadoop.hdfs.server.namenode.NameNode;
+import org.apache.hadoop.hdfs.server.namenode.ha.BootstrapStandby;
+import org.apache.hadoop.hdfs.tools.DFSHAAdmin;
+import org.apache.hadoop.util.ToolRunner;
+
+/**
+ * A real HDFS HA pair for tests.
+ *
+ *   mini   DIR PORT0 PORT1 DNS   both NameNodes in this JVM, commands on stdin
+ *   conf   DIR PORT0 PORT1       write DIR/conf/{core,hdfs}-site.xml for clients
+ *   format DIR PORT0 PORT1       format nn0, copy its image to nn1
+ *   boot   DIR PORT0 PORT1       bootstrapStandby for nn1 (nn0 must run)
+ *   nn     DIR PORT0 PORT1 N     run NameNode N in this process
+ *   dn     DIR PORT0 PORT1 COUNT run COUNT DataNodes in this process
+ *   jn     DIR PORT0 PORT1       run one JournalNode (with QJM=1 in the environment of all)
+ *   ha     DIR PORT0 PORT1 ARGS  haadmin
+ */
+public class HdfsHa {
+  static final String NS = "peer-ns";
+  static final long T0 = System.nanoTime();
+
+  static String secs() {
+    return String.format("%.2f", (System.nanoTime() - T0) / 1e9);
+  }
+
+  static Configuration client(int p0, int p1) {
+    Configuration c = new Configuration(false);
+    c.set("fs.defaultFS", "hdfs://" + NS);
+    c.set("dfs.nameservices", NS);
+    c.set("dfs.ha.namenodes." + NS, "nn0,nn1");
+    c.set("dfs.namenode.rpc-address." + NS + ".nn0", "127.0.0.1:" + p0);
+    c.set("dfs.namenode.rpc-address." + NS + ".nn1", "127.0.0.1:" + p1);
+    c.set("dfs.client.failover.proxy.provider." + NS,
+        "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider");
+    return c;
+  }
+
+  static void writeXml(Configuration c, File f) throws Exception {
+    f.getParentFile().mkdirs();
+    try (FileWriter w = new FileWriter(f)) {
+      c.writeXml(w);
+    }
+  }
+
+  static void small(Configuration c) {
+    c.setInt("dfs.namenode.handler.count", 8);
+    c.setInt("dfs.namenode.service.handler.count", 4);
+    c.setInt("dfs.datanode.handler.count", 4);
+    c.setInt("dfs.replication", Integer.getInteger("dns", 2));
+    c.setInt("dfs.heartbeat.interval", 1);
+    c.setInt("dfs.ha.tail-edits.period", 1);
+    c.setBoolean("dfs.permissions.enabled", false);
+    c.setInt("dfs.namenode.fs-limits.min-block-size", 4096);
+    c.setInt("dfs.blocksize", 8 << 20);
+    // complete() need not wait for a DataNode's report, so the client does not sleep 500 ms before
+    // it asks again; counts only with 2 DataNodes and replication 2 (more than replication.min)
+    c.setInt("dfs.namenode.file.close.num-committed-allowed", 1);
+    // safemode leaves at once when all blocks are reported
+    c.setInt("dfs.namenode.safemode.extension", 0);
+    c.setInt("dfs.namenode.decommission.interval", 3);
+    c.setLong("dfs.namenode.resource.du.reserved", 1 << 20);
+    c.setLong("dfs.datanode.du.reserved", 0);
+  }
+
+  static Configuration server(String dir, int p0, int p1) {
+    Configuration c = client(p0, p1);
+    // load the defaults that new Configuration(false) left out
+    Configuration d = new org.apache.hadoop.hdfs.HdfsConfiguration();
+    c.forEach(e -> d.set(e.getKey(), e.getValue()));
+    small(d);
+    String base = new File(dir).getAbsolutePath();
+    d.set("hadoop.tmp.dir", base + "/tmp");
+    for (int i = 0; i < 2; i++) {
+      d.set("dfs.namenode.name.dir." + NS + ".nn" + i, "file://" + base + "/nn" + i);
+      d.set("dfs.namenode.http-address." + NS + ".nn" + i, "127.0.0.1:0");
+    }
+    d.set("dfs.namenode.shared.edits.dir", System.getenv("QJM") == null ? "file://" + base + "/shared-edits"
+        : "qjournal://127.0.0.1:" + (p0 + 2000) + "/" + NS);
+    // a standby that made checkpoints would need the other's HTTP port
+    d.setBoolean("dfs.ha.standby.checkpoints", false);
+    d.setBoolean("dfs.ha.log-roll.enabled", false);
+    d.set("dfs.ha.fencing.methods", "shell(true)");
+    d.setBoolean("dfs.ha.automatic-failover.enabled", false);
+    return d;
+  }
+
+  public static void main(String[] a) throws Exception {
+    String cmd = a[0];
+    String dir = a[1];
+    int p0 = Integer.parseInt(a[2]), p1 = Integer.parseInt(a[3]);
+    switch (cmd) {
+      case "mini":
+        mini(dir, p0, p1, Integer.parseInt(a[4]));
+        break;
+      case "conf": {
+        Configuration c = client(p0, p1);
+        writeXml(c, new File(dir, "conf/hdfs-site.xml"));
+        writeXml(c, new File(dir, "conf/core-site.xml"));
+        System.exit(0);
+        break;
+      }
+      case "format": {
+        Configuration c = server(dir, p0, p1);
+        c.set("dfs.ha.namenode.id", "nn0");
+        NameNode.initializeGenericKeys(c, NS, "nn0");
+        NameNode.format(c);
+        Path from = Paths.get(dir, "nn0"), to = Paths.get(dir, "nn1");
+        try (var s = Files.walk(from)) {
+          for (Path p : (Iterable<Path>) s::iterator) {
+            Files.copy(p, to.resolve(from.relativize(p)));
+          }
+        }
+        System.out.println("FORMATTED " + secs());
+        System.exit(0);
+        break;
+      }
+      case "boot": {
+        Configuration c = server(dir, p0, p1);
+        c.set("dfs.ha.namenode.id", "nn1");
+        int rc = ToolRunner.run(c, new BootstrapStandby(), new String[] {"-force", "-nonInteractive"});
+        System.out.println("BOOTSTRAPPED rc=" + rc + " " + secs());
+        System.exit(rc);
+        break;
+      }
+      case "nn": {
+        Configuration c = server(dir, p0, p1);
+        c.set("dfs.ha.namenode.id", "nn" + a[4]);
+        // a killed process loses nothing that the kernel has, so no fsync of each edit (FSYNC=1 keeps it)
+        EditLogFileOutputStream.setShouldSkipFsyncForTesting(System.getenv("FSYNC") == null);
+        NameNode nn = NameNode.createNameNode(new String[] {}, c);
+        System.out.println("NN" + a[4] + " UP " + nn.getNameNodeAddress() + " " + secs());
+        nn.join();
+        break;
+      }
+      case "dn": {
+        String base = new File(dir).getAbsolutePath();
+        org.apache.hadoop.metrics2.lib.DefaultMetricsSystem.setMiniClusterMode(true);
+        int n = Integer.parseInt(a[4]);
+        for (int i = 0; i < n; i++) {
+          Configuration c = server(dir, p0, p1);
+          c.set("dfs.datanode.data.dir", "file://" + base + "/dn" + i);
+          c.set("dfs.datanode.address", "127.0.0.1:0");
+          c.set("dfs.datanode.ipc.address", "127.0.0.1:0");
+          c.set("dfs.datanode.http.address", "127.0.0.1:0");
+          c.set("dfs.datanode.hostname", "127.0.0.1");
+          DataNode dn = DataNode.createDataNode(new String[] {}, c);
+          System.out.println("DN" + i + " UP " + dn.getXferPort() + " " + secs());
+        }
+        System.out.println("DNS UP " + secs());
+        Thread.currentThread().join();
+        break;
+      }
+      case "jn": {
+        Configuration c = server(dir, p0, p1);
+        c.set("dfs.journalnode.rpc-address", "127.0.0.1:" + (p0 + 2000));
+        c.set("dfs.journalnode.http-address", "127.0.0.1:0");
+        c.set("dfs.journalnode.edits.dir", new File(dir).getAbsolutePath() + "/jn");
+        org.apache.hadoop.hdfs.qjournal.server.JournalNode jn = new org.apache.hadoop.hdfs.qjournal.server.JournalNode();
+        jn.setConf(c);
+        jn.start();
+        System.out.println("JN UP " + secs());
+        Thread.currentThread().join();
+        break;
+      }
+      case "ha": {
+        Configuration c = server(dir, p0, p1);
+        DFSHAAdmin t = new DFSHAAdmin();
+        t.setConf(c);
+        String[] rest = java.util.Arrays.copyOfRange(a, 4, a.length);
+        int rc = ToolRunner.run(c, t, rest);
+        System.out.println("HA rc=" + rc + " " + secs());
+        System.exit(rc);
+        break;
+      }
+      default:
+        System.err.println("unknown " + cmd);
+        System.exit(2);
+    }
+  }
+
+  static void mini(String dir, int p0, int p1, int dns) throws Exception {
+    System.setProperty("test.build.data", dir);
+    System.setProperty("hdfs.minidfs.basedir", dir + "/mini");
+    Configuration c = new org.apache.hadoop.hdfs.HdfsConfiguration();
+    small(c);
+    MiniDFSNNTopology topo = new MiniDFSNNTopology()
+        .addNameservice(new MiniDFSNNTopology.NSConf(NS)
+            .addNN(new MiniDFSNNTopology.NNConf("nn0").setIpcPort(p0))
+            .addNN(new MiniDFSNNTopology.NNConf("nn1").setIpcPort(p1)));
+    MiniDFSCluster cl = new MiniDFSCluster.Builder(c).nnTopology(topo).numDataNodes(dns).build();
+    cl.transitionToActive(0);
+    cl.waitActive();
+    Configuration cc = client(p0, p1);
+    writeXml(cc, new File(dir, "conf/hdfs-site.xml"));
+    writeXml(cc, new File(dir, "conf/core-site.xml"));
+    System.out.println("READY ns=" + NS + " nn0=" + cl.getNameNodePort(0) + " nn1=" + cl.getNameNodePort(1)
+        + " secs=" + secs());
+    BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+    int active = 0;
+    for (String l; (l = in.readLine()) != null; ) {
+      String[] w = l.trim().split("\\s+");
+      long t = System.nanoTime();
+      try {
+        switch (w[0]) {
+          case "":
+            continue;
+          case "failover":
+            cl.transitionToStandby(active);
+            active = 1 - active;
+            cl.transitionToActive(active);
+            break;
+          case "active":
+            active = Integer.parseInt(w[1]);
+            cl.transitionToActive(active);
+            break;
+          case "standby":
+            cl.transitionToStandby(Integer.parseInt(w[1]));
+            break;
+          case "kill":
+            cl.shutdownNameNode(Integer.parseInt(w[1]));
+            break;
+          case "restart":
+            cl.restartNameNode(Integer.parseInt(w[1]), false);
+            break;
+          case "safemode":
+            cl.getNameNodeRpc(active).setSafeMode(
+                w[1].equals("on") ? SafeModeAction.SAFEMODE_ENTER : SafeModeAction.SAFEMODE_LEAVE, false);
+            break;
+          case "state":
+            for (int i = 0; i < 2; i++) {
+              NameNode nn = cl.getNameNode(i);
+              System.out.println("nn" + i + " " + (nn == null ? "down" : nn.getState()));
+            }
+            break;
+          case "quit":
+            cl.shutdown();
+            System.out.println("BYE");
+            System.exit(0);
+            break;
+          default:
+            System.out.println("ERR unknown " + w[0]);
+            continue;
+        }
+        System.out.printf("OK %s %.3f%n", l.trim(), (System.nanoTime() - t) / 1e9);
+      } catch (Throwable e) {
+        System.out.printf("ERR %s %.3f %s%n", l.trim(), (System.nanoTime() - t) / 1e9, e);
+      }
+    }
+    cl.shutdown();
+    System.exit(0);
+  }
+}
