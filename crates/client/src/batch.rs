@@ -1,18 +1,20 @@
 //! Many actions on many rows: grouped by server, sent as Multi, each action retried by itself (hbase-protocol.md 4.5).
 //!
-//! 1. Each action that has no answer yet is located; actions of one server go together, up to a size.
+//! 1. Each action that has no answer yet is located, cold rows of different regions at the same time; actions of one server go together,
+//!    up to a size.
 //! 2. The requests of a round run at the same time; answers are sorted back by index.
 //! 3. What failed and may be repeated is located anew in the next round, after one pause for the whole round. An increment
 //!    keeps its nonce; what may have been done and must not be done twice ends with what is known (INV-5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{Code, Error, RegionInfo, Result, ServerName, TableName};
-use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 
 use crate::Client;
 use crate::call::{Attempts, Target};
@@ -23,6 +25,9 @@ use crate::row::Row;
 
 /// Requests of one batch on their way at one time (`hbase.client.max.total.tasks` is 100 for a whole client).
 const REQUESTS_MAX: usize = 16;
+
+/// Look-ups of one batch on their way at one time (`hbase.client.meta.max.concurrent.locate.per.table`, 8).
+const LOOKUPS_MAX: usize = 8;
 
 /// Actions of one request: HBase's servers warn beyond 5,000 (`hbase.rpc.rows.warning.threshold`).
 const ACTIONS_MAX: usize = 5_000;
@@ -142,7 +147,7 @@ impl<E: Env> Client<E> {
         };
         let mut running = futures::stream::iter(parts)
             .map(|part| async move {
-                let outcome = self.send(&part, actions, timeout).await;
+                let outcome = self.send_part(&part, actions, timeout).await;
                 (part, outcome)
             })
             .buffer_unordered(REQUESTS_MAX);
@@ -177,9 +182,9 @@ impl<E: Env> Client<E> {
         answers: &mut [Option<Result<Row>>],
         round: &mut Round,
     ) -> Vec<Part> {
+        let mut failed = self.locate_cold(attempts, table, actions, open).await;
         let mut full = Vec::new();
         let mut filling: BTreeMap<ServerName, Part> = BTreeMap::new();
-        let mut failed: Option<Error> = None;
         for &index in open {
             let Some(action) = &actions[index] else {
                 continue;
@@ -212,7 +217,49 @@ impl<E: Env> Client<E> {
         full
     }
 
-    async fn send(
+    /// Locates the rows that are not cached, each region once: rows of one gap between cached regions may lie in one region, so a
+    /// single one of them is looked up, the middle one; rows of different gaps do not, so their look-ups run at the same time. What
+    /// was read along decides what is still cold. Gives the first failure.
+    async fn locate_cold(
+        &self,
+        attempts: &Attempts<'_, E>,
+        table: &TableName,
+        actions: &[Option<Action>],
+        open: &[usize],
+    ) -> Option<Error> {
+        let is_cold = |row: &&Bytes| attempts.cached(Target::row(table, row)).is_none();
+        let rows = open
+            .iter()
+            .filter_map(|index| actions[*index].as_ref().map(Action::row));
+        let mut cold: BTreeSet<&Bytes> = rows.filter(is_cold).collect();
+        while !cold.is_empty() {
+            let mut gaps: BTreeMap<Bytes, Vec<&Bytes>> = BTreeMap::new();
+            for row in &cold {
+                let gap = attempts.gap_start(Target::row(table, row));
+                gaps.entry(gap).or_default().push(row);
+            }
+            let middles: Vec<&Bytes> = gaps.values().map(|rows| rows[rows.len() / 2]).collect();
+            let lookups: Vec<BoxFuture<'_, Result<Arc<Location>>>> = middles
+                .iter()
+                .map(|row| attempts.locate(Target::row(table, row)).boxed())
+                .collect();
+            let found: Vec<Result<Arc<Location>>> = futures::stream::iter(lookups)
+                .buffered(LOOKUPS_MAX)
+                .collect()
+                .await;
+            if let Some(error) = found.into_iter().find_map(Result::err) {
+                return Some(error);
+            }
+            // In a cache that is smaller than the batch a row may be cold again already: it had its look-up.
+            for row in middles {
+                cold.remove(row);
+            }
+            cold.retain(is_cold);
+        }
+        None
+    }
+
+    async fn send_part(
         &self,
         part: &Part,
         actions: &[Option<Action>],
@@ -256,7 +303,7 @@ impl<E: Env> Client<E> {
                 return;
             }
         };
-        let mut missing: std::collections::BTreeSet<usize> = indexes.iter().copied().collect();
+        let mut missing: BTreeSet<usize> = indexes.iter().copied().collect();
         for (index, outcome) in outcomes {
             // An index that was not asked for is the server's mistake and no reason to touch another action.
             if !missing.remove(&index) {

@@ -20,7 +20,7 @@ use rand::Rng;
 
 use crate::Client;
 use crate::data::new_get;
-use crate::locate::{Location, Position, address};
+use crate::locate::{Located, Location, Locator, Position, Wanted, address};
 use crate::requests::GetRequest;
 use crate::retry::{self, Retries};
 
@@ -35,7 +35,12 @@ pub trait RegionRequest: Sync {
     /// What it answers.
     type Answer: Send;
 
-    /// Method of `ClientService`.
+    /// Service that has the method.
+    fn service(&self) -> Service {
+        Service::Client
+    }
+
+    /// Method.
     fn method(&self) -> &'static str;
 
     /// Message and cell block, for the region that was found.
@@ -73,6 +78,10 @@ impl<'a> Target<'a> {
             position: Position::Holding,
             replica: 0,
         }
+    }
+
+    pub(crate) fn wanted<E: Env>(self, locator: &Locator<E>) -> Wanted<'a> {
+        locator.wanted(self.table, self.row, self.position, self.replica)
     }
 }
 
@@ -120,26 +129,36 @@ impl<'a, E: Env> Attempts<'a, E> {
     /// A location from the cache.
     pub(crate) fn cached(&self, target: Target<'_>) -> Option<Arc<Location>> {
         let locator = &self.client.shared.locator;
-        locator.cached(&locator.wanted(target.table, target.row, target.position, target.replica))
+        locator.cached(&target.wanted(locator))
     }
 
-    /// Locates, once. The wait for others who look up is bounded by the operation's deadline, too.
+    /// Where the gap between cached regions begins in which the target lies; targets of different gaps lie in different regions.
+    pub(crate) fn gap_start(&self, target: Target<'_>) -> Bytes {
+        let locator = &self.client.shared.locator;
+        locator.gap_start(&target.wanted(locator))
+    }
+
+    /// Locates, once.
     pub(crate) async fn locate(&self, target: Target<'_>) -> Result<Arc<Location>> {
         if let Some(found) = self.cached(target) {
             return Ok(found);
         }
+        Ok(self.locate_with_source(target).await?.location)
+    }
+
+    /// Locates, once, and says who knew. The wait for others who look up is bounded by the operation's deadline, too.
+    pub(crate) async fn locate_with_source(&self, target: Target<'_>) -> Result<Located> {
         let shared = &self.client.shared;
-        let wanted =
-            shared
-                .locator
-                .wanted(target.table, target.row, target.position, target.replica);
         let now = shared.env.clock().mono();
         let timeout = self.retries.try_timeout(now)?;
         let left = self.retries.deadline().saturating_sub(now);
+        let looking = shared
+            .locator
+            .locate(target.wanted(&shared.locator), timeout);
         let found = shared
             .env
             .clock()
-            .timeout(left, shared.locator.locate(wanted, timeout))
+            .timeout(left, looking)
             .await
             .map_err(|_| {
                 Error::new(
@@ -246,7 +265,14 @@ impl<E: Env> Client<E> {
     ) -> Result<R::Answer> {
         let (param, cells) = request.encode(&location.region)?;
         let (body, cells) = self
-            .send_to_region_server(location, request.method(), param, cells, timeout)
+            .send(
+                location,
+                request.service(),
+                request.method(),
+                param,
+                cells,
+                timeout,
+            )
             .await?;
         request.decode(body, cells)
     }
@@ -260,11 +286,24 @@ impl<E: Env> Client<E> {
         cells: Bytes,
         timeout: Duration,
     ) -> Result<(Bytes, Bytes)> {
+        self.send(location, Service::Client, method, param, cells, timeout)
+            .await
+    }
+
+    async fn send(
+        &self,
+        location: &Location,
+        service: Service,
+        method: &'static str,
+        param: Bytes,
+        cells: Bytes,
+        timeout: Duration,
+    ) -> Result<(Bytes, Bytes)> {
         let to = address(&location.server);
         let answer = self
             .shared
             .connections
-            .call(&to, Service::Client, method, param, cells, timeout)
+            .call(&to, service, method, param, cells, timeout)
             .await;
         match answer {
             Ok(answer) => Ok(answer),
@@ -295,8 +334,8 @@ impl<E: Env> Client<E> {
             .shared
             .locator
             .wanted(&meta, &get.row, Position::Holding, 0);
-        let location = self.shared.locator.locate(wanted, timeout).await;
-        let location = location.map_err(|failed| failed.error)?;
+        let located = self.shared.locator.locate(wanted, timeout).await;
+        let location = located.map_err(|failed| failed.error)?.location;
         let row = self
             .call_located(&location, &GetRequest(&get), timeout)
             .await?;

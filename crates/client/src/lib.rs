@@ -8,14 +8,16 @@
 //! - `locate`: where a row is (requirements.md L7 to L18); pure parts `cache`, `lookup`, `flight`.
 //! - `retry`: what an error means for the location and for the next try (L17, L20); pure.
 //! - `call`: the only loop that sleeps before a retry.
-//! - `data`, `batch`, `scan`, `admin`: what callers use.
+//! - `data`, `batch`, `scan`, `admin`, `directory`: what callers use. `cover`: whether the directory covers each table once (INV-1).
 //! - `registry`: ZooKeeper or RPC (L5).
 
 mod admin;
 mod batch;
 mod call;
 mod config;
+mod cover;
 mod data;
+mod directory;
 mod locate;
 pub mod notation;
 mod registry;
@@ -33,14 +35,16 @@ use cadastre_rpc::Connections;
 use cadastre_types::{Error, RegionInfo, Result, ServerName, TableName, limits};
 use rand::Rng as _;
 
-pub use admin::{Admin, ClusterStatus, LiveServer, Namespace, TableRegions};
+pub use admin::{Admin, Balanced, ClusterStatus, LiveServer, Namespace, TableRegions};
 pub use call::RegionRequest;
 pub use config::{
     BATCH_BYTES_DEFAULT, CELL_MAX_DEFAULT, ClientConfig, HEDGED_FANOUT_DEFAULT, PREFETCH_DEFAULT,
     Registry, SCAN_RESULT_BYTES_DEFAULT, ZNODE_PARENT_DEFAULT, ZOOKEEPER_TIMEOUT_MS_DEFAULT,
 };
+pub use cover::{Cover, Fault};
 pub use data::{delete_cell, new_get, new_mutation};
-pub use locate::{Location, Position};
+pub use directory::{DirectoryScanner, MetaContent, MetaRow};
+pub use locate::{Located, Location, Position, Source};
 pub use requests::{Action, Mutated};
 pub use retry::RetryPolicy;
 pub use row::Row;
@@ -81,11 +85,7 @@ impl<E: Env> Client<E> {
     /// # Errors
     /// [`Code::DoNotRetryIo`](cadastre_types::Code::DoNotRetryIo) for settings that cannot be.
     pub fn connect(env: E, registry: Registry, config: ClientConfig) -> Result<Self> {
-        if config.cached_regions_max == 0 || config.retry.tries_max == 0 {
-            return Err(Error::invalid(
-                "a client needs room for a location and a try",
-            ));
-        }
+        config.check()?;
         let connections = Arc::new(Connections::new(env.clone(), config.user.clone()));
         let registry = Arc::new(registry::Registry::new(
             env.clone(),
@@ -93,12 +93,7 @@ impl<E: Env> Client<E> {
             registry,
             &config,
         )?);
-        let locator = Locator::new(
-            Arc::clone(&connections),
-            Arc::clone(&registry),
-            config.prefetch_regions,
-            config.cached_regions_max,
-        );
+        let locator = Locator::new(Arc::clone(&connections), Arc::clone(&registry), &config);
         let mut rng = env.rng("client");
         Ok(Self {
             shared: Arc::new(Shared {
@@ -155,27 +150,48 @@ impl<E: Env> Client<E> {
         replica: u32,
         reload: bool,
     ) -> Result<Arc<Location>> {
-        if row.len() > limits::ROW_MAX {
-            return Err(Error::invalid(format!(
-                "Row length {} is > {}",
-                row.len(),
-                limits::ROW_MAX
-            )));
-        }
+        check_length(row)?;
         let target = Target {
             table,
             row,
             position,
             replica,
         };
+        let located = self.locate_target(target, reload, true).await?;
+        Ok(located.location)
+    }
+
+    /// Where the region is that holds a row, and who said so. `retry = false` makes one try and reports what became of it (L12).
+    ///
+    /// # Errors
+    /// As [`Self::locate`].
+    pub async fn locate_with_source(
+        &self,
+        table: &TableName,
+        row: &Bytes,
+        reload: bool,
+        retry: bool,
+    ) -> Result<Located> {
+        check_length(row)?;
+        self.locate_target(Target::row(table, row), reload, retry)
+            .await
+    }
+
+    async fn locate_target(
+        &self,
+        target: Target<'_>,
+        reload: bool,
+        retry: bool,
+    ) -> Result<Located> {
         if reload {
-            let wanted = self.shared.locator.wanted(table, row, position, replica);
-            self.shared.locator.drop_cached(&wanted);
+            let locator = &self.shared.locator;
+            locator.drop_cached(&target.wanted(locator));
         }
         let mut attempts = Attempts::new(self);
         loop {
-            match attempts.locate(target).await {
+            match attempts.locate_with_source(target).await {
                 Ok(found) => return Ok(found),
+                Err(error) if !retry => return Err(error),
                 Err(error) => attempts.after(error).await?,
             }
         }
@@ -225,6 +241,18 @@ impl<E: Env> Client<E> {
     pub async fn close(&self) {
         self.shared.registry.close().await;
     }
+}
+
+/// Refuses a row that no table can have. The empty one is the beginning of a table, or the end of it.
+fn check_length(row: &Bytes) -> Result<()> {
+    if row.len() > limits::ROW_MAX {
+        return Err(Error::invalid(format!(
+            "Row length {} is > {}",
+            row.len(),
+            limits::ROW_MAX
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

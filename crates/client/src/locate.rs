@@ -1,9 +1,10 @@
 //! Finding the region that holds a row: cache first, then one look-up for all who wait (requirements.md L7 to L18).
 //!
 //! 1. A hit in the [`Cache`] asks nobody (L9).
-//! 2. A miss waits for its turn in the table's [`Flights`] queue and looks in the cache again.
+//! 2. A miss waits for its turn in the [`Flights`] queue of the gap between cached regions in which its row lies, and looks in the
+//!    cache again. Rows of different gaps lie in different regions, so their look-ups may run at the same time.
 //! 3. The leader locates the region of the **tier above** that holds the row's directory entry, by the same function (tiers are
-//!    data: today `hbase:meta` alone, whose place the registry knows), reads some rows there, and lets [`lookup`] judge them.
+//!    data: `hbase:meta` alone, whose place the registry knows, or a root above it, L6), reads some rows there, and lets [`lookup`] judge them.
 //! 4. What the rows say of other regions is cached, too (L11).
 //!
 //! Everything here is **one** try: nothing sleeps, nothing is repeated; `call` does that. It must not know what the caller
@@ -13,6 +14,7 @@ mod cache;
 mod dead;
 mod flight;
 mod lookup;
+mod order;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -27,12 +29,15 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 pub use cache::Location;
-pub(crate) use cache::{Cache, KeyOrder, REGIONS_MAX};
+pub(crate) use cache::{Cache, REGIONS_MAX};
 pub use lookup::Position;
+pub(crate) use order::KeyOrder;
 
 use self::dead::DeadServers;
 use self::flight::Flights;
-use self::lookup::{Check, DirectoryRow, Miss, Reading, Wanted};
+pub(crate) use self::lookup::Wanted;
+use self::lookup::{Check, DirectoryRow, Miss, Reading};
+use crate::config::ClientConfig;
 use crate::notation;
 use crate::registry::Registry;
 use crate::requests;
@@ -49,6 +54,35 @@ const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of one directory answer.
 const PAGE_BYTES: u64 = 2 * 1024 * 1024;
+
+/// Who said where a region is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The client's own cache: nobody was asked, or somebody else who waited for the same had asked.
+    Cache,
+    /// ZooKeeper or the RPC registry.
+    Registry,
+    /// This table of the directory.
+    Directory(TableName),
+}
+
+/// A location, and who said it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// Where the region is.
+    pub location: Arc<Location>,
+    /// Who said so.
+    pub source: Source,
+}
+
+impl Located {
+    fn cached(location: Arc<Location>) -> Self {
+        Self {
+            location,
+            source: Source::Cache,
+        }
+    }
+}
 
 /// One failed try to locate.
 #[derive(Debug, Clone)]
@@ -94,22 +128,22 @@ pub(crate) struct Locator<E: Env> {
     dead: RwLock<DeadServers>,
     /// Tables for which nothing is read along (L11).
     without_prefetch: RwLock<BTreeSet<TableName>>,
-    flights: Flights<TableName>,
+    /// By table and beginning of the gap.
+    flights: Flights<(TableName, Bytes)>,
 }
 
 impl<E: Env> Locator<E> {
     pub(crate) fn new(
         connections: Arc<Connections<E>>,
         registry: Arc<Registry<E>>,
-        prefetch_regions: u32,
-        cached_regions_max: usize,
+        config: &ClientConfig,
     ) -> Self {
         Self {
             connections,
             registry,
-            tiers: vec![TableName::meta()],
-            prefetch_regions,
-            cache: RwLock::new(Cache::new(cached_regions_max)),
+            tiers: config.tiers.clone(),
+            prefetch_regions: config.prefetch_regions,
+            cache: RwLock::new(Cache::new(config.cached_regions_max)),
             dead: RwLock::default(),
             without_prefetch: RwLock::default(),
             flights: Flights::default(),
@@ -151,10 +185,11 @@ impl<E: Env> Locator<E> {
     }
 
     fn order(&self, table: &TableName) -> KeyOrder {
-        if self.tiers.contains(table) {
-            KeyOrder::Meta
-        } else {
-            KeyOrder::Plain
+        match self.tiers.iter().rev().position(|tier| tier == table) {
+            None => KeyOrder::Plain,
+            Some(0) => KeyOrder::Meta,
+            // [`ClientConfig::tiers`] has two at most.
+            Some(_) => KeyOrder::Root,
         }
     }
 
@@ -182,34 +217,54 @@ impl<E: Env> Locator<E> {
         }
     }
 
+    /// Where the gap begins in which a row lies: rows of different gaps lie in different regions.
+    pub(crate) fn gap_start(&self, wanted: &Wanted<'_>) -> Bytes {
+        let before = wanted.position == Position::Before;
+        self.cache().gap_start(wanted.table, wanted.row, before)
+    }
+
     /// One try to locate, by cache or look-up.
     pub(crate) fn locate<'a>(
         &'a self,
         wanted: Wanted<'a>,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<Location>, Failed>> {
+    ) -> BoxFuture<'a, Result<Located, Failed>> {
         async move {
             if let Some(found) = self.cached(&wanted) {
-                return Ok(found);
+                return Ok(Located::cached(found));
             }
-            let turn = self
-                .flights
-                .turn(wanted.table)
-                .await
-                .map_err(Failed::on_the_way)?;
-            if let Some(found) = self.cached(&wanted) {
-                return Ok(found);
-            }
+            let mut key = (wanted.table.clone(), self.gap_start(&wanted));
+            let turn = loop {
+                let turn = self.flights.turn(&key).await;
+                let turn = turn.map_err(Failed::on_the_way)?;
+                if let Some(found) = self.cached(&wanted) {
+                    return Ok(Located::cached(found));
+                }
+                // While it waited the gap has become smaller: others may be looking up the same under the new one. Each round means
+                // that something was learnt, and the caller's deadline bounds them.
+                let gap = self.gap_start(&wanted);
+                if gap == key.1 {
+                    break turn;
+                }
+                key.1 = gap;
+            };
             let outcome = match self.tier_above(wanted.table) {
-                None => self.ask_registry(&wanted, timeout).await,
-                Some(above) => self.ask_directory(above, &wanted, timeout).await,
+                None => self
+                    .ask_registry(&wanted, timeout)
+                    .await
+                    .map(|location| (location, Source::Registry)),
+                Some(above) => self
+                    .ask_directory(above, &wanted, timeout)
+                    .await
+                    .map(|location| (location, Source::Directory(above.clone()))),
             };
             if let Err(failed) = &outcome
                 && failed.is_table_wide
             {
                 turn.fail_all(failed.error.clone());
             }
-            outcome
+            let (location, source) = outcome?;
+            Ok(Located { location, source })
         }
         .boxed()
     }
@@ -260,29 +315,39 @@ impl<E: Env> Locator<E> {
         };
         if let Reading::Forward(from) = lookup::plan(wanted, &gap, prefetch) {
             let scan = lookup::forward_scan(wanted.table, &from);
-            let page = self.read_page(above, scan, page_rows, timeout).await?;
+            let page = self
+                .read_page(above, scan, Position::Holding, page_rows, timeout)
+                .await?;
             // Otherwise the row lies further on than what was read; then only the reversed scan can judge.
             if let Ok(found) = self.judge(wanted, &page.rows) {
                 return Ok(found);
             }
         }
         let mut scan = lookup::reversed_scan(wanted);
+        let mut position = Position::Holding;
         let mut rows = Vec::new();
         for _ in 0..PAGES_MAX {
             let page = self
-                .read_page(above, scan.clone(), page_rows, timeout)
+                .read_page(above, scan.clone(), position, page_rows, timeout)
                 .await?;
-            if let Some(last) = page.rows.last() {
-                scan.start_row = last.key.clone();
-                scan.include_start_row = false;
-            }
+            let last_key = page.rows.last().map(|row| row.key.clone());
             rows.extend(page.rows);
-            match self.judge(wanted, &rows) {
+            let miss = match self.judge(wanted, &rows) {
                 Ok(found) => return Ok(found),
-                Err(miss)
-                    if !page.is_last && matches!(miss.check, Check::ParentOnly | Check::NoRow) => {}
-                Err(miss) => return Err(self.missed(above, wanted, miss)),
+                Err(miss) => miss,
+            };
+            let goes_on = matches!(miss.check, Check::ParentOnly | Check::NoRow);
+            match (page.rest, last_key) {
+                // Only a heartbeat came.
+                (Rest::Here, None) if goes_on => continue,
+                (Rest::Here, Some(key)) if goes_on => scan.start_row = key,
+                (Rest::Before(start), _) if goes_on => {
+                    scan.start_row = start;
+                    position = Position::Before;
+                }
+                _ => return Err(self.missed(above, wanted, miss)),
             }
+            scan.include_start_row = false;
         }
         match self.judge(wanted, &rows) {
             Ok(found) => Ok(found),
@@ -315,15 +380,17 @@ impl<E: Env> Locator<E> {
         &self,
         above: &TableName,
         scan: Scan,
+        position: Position,
         rows: u32,
         timeout: Duration,
     ) -> Result<Page, Failed> {
-        let wanted = self.wanted(above, &scan.start_row, Position::Holding, 0);
+        let wanted = self.wanted(above, &scan.start_row, position, 0);
         // L12: the tier above is located in one try as well.
         let location = self
             .locate(wanted, timeout)
             .await
-            .map_err(|failed| Failed::on_the_way(failed.error))?;
+            .map_err(|failed| Failed::on_the_way(failed.error))?
+            .location;
         let answer = match self.scan_once(&location, &scan, rows, timeout).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -335,15 +402,23 @@ impl<E: Env> Locator<E> {
                 ))));
             }
         };
-        let is_last = !answer
+        let has_more = answer
             .more_results_in_region
             .unwrap_or(answer.pieces.len() >= rows as usize);
+        let start = &location.region.start_key;
+        let rest = if has_more {
+            Rest::Here
+        } else if start.is_empty() || self.order(above).compare(start, &scan.stop_row).is_le() {
+            Rest::Nothing
+        } else {
+            Rest::Before(start.clone())
+        };
         let rows = answer
             .pieces
             .iter()
             .map(|piece| DirectoryRow::from_cells(&piece.cells))
             .collect();
-        Ok(Page { rows, is_last })
+        Ok(Page { rows, rest })
     }
 
     /// Check i: whatever failed, the tier above is located anew, unless its server only has too much to do.
@@ -453,8 +528,17 @@ impl<E: Env> Locator<E> {
 /// One answer of a directory scan.
 struct Page {
     rows: Vec<DirectoryRow>,
-    /// Nothing lies behind it.
-    is_last: bool,
+    rest: Rest,
+}
+
+/// Where a reversed scan of the directory goes on.
+enum Rest {
+    /// In the same region.
+    Here,
+    /// In the region of the directory before the one that starts at this key: a table's regions may stand in two of them (L6).
+    Before(Bytes),
+    /// Nowhere: the table's first key was reached.
+    Nothing,
 }
 
 /// Where a server listens.

@@ -26,8 +26,16 @@ pub fn to_text(bytes: &[u8]) -> String {
 /// [`Code::DoNotRetryIo`](cadastre_types::Code::DoNotRetryIo) if a backslash begins anything else: most likely a quoting mistake
 /// in a shell, which must not silently become a row key.
 pub fn from_text(text: &str) -> Result<Bytes> {
+    from_bytes(text.as_bytes())
+}
+
+/// The same for text of any encoding: bytes that are not ASCII are taken as they are.
+///
+/// # Errors
+/// As [`from_text`].
+pub fn from_bytes(text: &[u8]) -> Result<Bytes> {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let Some((&first, tail)) = rest.split_first() {
         if first != b'\\' {
             bytes.push(first);
@@ -54,9 +62,12 @@ pub fn from_text(text: &str) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-fn malformed(text: &str) -> Error {
+fn malformed(text: &[u8]) -> Error {
+    /// Of a long value the beginning is enough to find it.
+    const SHOWN: usize = 200;
+    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
     Error::invalid(format!(
-        "'{text}' has a backslash that begins neither \\xNN nor \\\\"
+        "'{shown}' has a backslash that begins neither \\xNN nor \\\\"
     ))
 }
 
@@ -73,6 +84,7 @@ mod tests {
             &from_text("a\\x00\\xfF\\\\é").unwrap()[..],
             b"a\0\xff\\\xc3\xa9"
         );
+        assert_eq!(&from_bytes(b"\xe9\\x00").unwrap()[..], b"\xe9\0");
         for bad in ["\\", "\\x", "\\x0", "\\x0g", "\\n", "a\\x+1"] {
             assert!(from_text(bad).is_err(), "{bad}");
         }

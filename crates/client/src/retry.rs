@@ -55,8 +55,51 @@ pub(crate) enum Blame {
     Server,
 }
 
+/// Class of a quota's refusal; its text ends with how long to wait (hbase-protocol.md 9.1).
+const THROTTLED: &str = "quotas.RpcThrottlingException";
+
+/// Class of what is left of a batch in older HBase; the server asks for it at once.
+const RETRY_IMMEDIATELY: &str = "RetryImmediatelyException";
+
+/// Whether an error is of this class of the peer's, for classes that have no code of their own.
+fn is_class(error: &Error, class: &str) -> bool {
+    match error.detail() {
+        Some(Detail::Remote { class: of, .. }) => of
+            .strip_suffix(class)
+            .is_some_and(|package| package.ends_with('.')),
+        _ => false,
+    }
+}
+
+/// How long a quota that refused a call says to wait: `… - wait 1hr, 2mins, 3sec, 4ms`, parts of zero left out.
+fn asked_to_wait(error: &Error) -> Option<Duration> {
+    if !is_class(error, THROTTLED) {
+        return None;
+    }
+    let (_, parts) = error.message().rsplit_once(" - wait ")?;
+    let mut wait = Duration::ZERO;
+    for part in parts.split(',') {
+        let part = part.trim();
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = part.split_at(digits);
+        let number: u64 = number.parse().ok()?;
+        let ms = match unit.trim() {
+            "hr" | "hrs" => 3_600_000,
+            "min" | "mins" => 60_000,
+            "sec" | "secs" => 1_000,
+            "ms" => 1,
+            _ => return None,
+        };
+        wait = wait.checked_add(Duration::from_millis(number.checked_mul(ms)?))?;
+    }
+    Some(wait)
+}
+
 /// What a failed data call says about its location.
 pub(crate) fn blame(error: &Error) -> Blame {
+    if is_class(error, THROTTLED) || is_class(error, RETRY_IMMEDIATELY) {
+        return Blame::Nothing;
+    }
     match error.code() {
         Code::RegionMoved => match error.detail() {
             Some(Detail::Moved(to)) => Blame::Moved(to.clone()),
@@ -82,9 +125,17 @@ enum Urgency {
     AtOnce,
     Paused,
     PausedOverloaded,
+    /// As long as the server said.
+    Asked(Duration),
 }
 
 fn urgency(error: &Error) -> Urgency {
+    if let Some(wait) = asked_to_wait(error) {
+        return Urgency::Asked(wait);
+    }
+    if is_class(error, RETRY_IMMEDIATELY) {
+        return Urgency::AtOnce;
+    }
     match error.code() {
         // What is left of a batch; the server asks for it at once.
         Code::MultiActionResultTooLarge => Urgency::AtOnce,
@@ -105,12 +156,15 @@ pub(crate) fn is_overload(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::CallQueueTooBig | Code::CallDropped | Code::RegionTooBusy
-    )
+    ) || is_class(error, THROTTLED)
 }
 
 /// Whether a call may have been executed although it failed with this: repeating it is safe only if twice is as good as once
 /// (INV-5). Refusals that a server makes before it begins are not among them.
 pub(crate) fn may_be_executed(error: &Error) -> bool {
+    if is_class(error, THROTTLED) || is_class(error, RETRY_IMMEDIATELY) {
+        return false;
+    }
     match error.code() {
         Code::OutcomeUnknown | Code::Io | Code::RegionServerAborted | Code::Internal => true,
         Code::Remote => error.kind() == ErrorKind::Retry,
@@ -199,15 +253,20 @@ impl Retries {
         }
         let first_relocation = !self.relocated && blame(&error) != Blame::Nothing;
         self.relocated |= first_relocation;
-        let base_ms = match urgency {
-            Urgency::Never | Urgency::AtOnce => 0,
-            Urgency::Paused if first_relocation => 0,
-            Urgency::Paused => self.policy.pause_ms,
-            Urgency::PausedOverloaded => self.policy.pause_overloaded_ms,
+        let failures = self.failures - 1;
+        let pause = match urgency {
+            Urgency::Never | Urgency::AtOnce => Duration::ZERO,
+            Urgency::Paused if first_relocation => Duration::ZERO,
+            Urgency::Paused => grown(self.policy.pause_ms, failures, chance),
+            Urgency::PausedOverloaded => grown(self.policy.pause_overloaded_ms, failures, chance),
+            Urgency::Asked(wait) => jittered(wait, chance),
         };
-        let pause = grown(base_ms, self.failures - 1, chance);
         if now + pause >= self.deadline {
-            return Err(self.given_up(error, "the operation's time is over"));
+            let why = match urgency {
+                Urgency::Asked(_) => "the wait it asks for is longer than the operation's time",
+                _ => "the operation's time is over",
+            };
+            return Err(self.given_up(error, why));
         }
         Ok(pause)
     }
@@ -221,6 +280,13 @@ impl Retries {
 fn grown(base_ms: u64, failures: u32, chance: f64) -> Duration {
     let at = (failures as usize).min(BACKOFF_FACTORS.len() - 1);
     let pause = Duration::from_millis(base_ms.saturating_mul(u64::from(BACKOFF_FACTORS[at])));
+    jittered(pause, chance)
+}
+
+fn jittered(pause: Duration, chance: f64) -> Duration {
+    // Longer than any operation may take, and short enough to be multiplied.
+    const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+    let pause = pause.min(LONGEST);
     pause + pause.mul_f64(JITTER_MAX * chance.clamp(0.0, 1.0))
 }
 
@@ -266,6 +332,55 @@ mod tests {
         assert_eq!(blame(&error(Code::RegionServerAborted)), Blame::Server);
     }
 
+    fn throttled(text: &str) -> Error {
+        Error::new(Code::Remote, text).with_detail(Detail::Remote {
+            class: "org.apache.hadoop.hbase.quotas.RpcThrottlingException".to_owned(),
+            do_not_retry: false,
+        })
+    }
+
+    /// L17, L20: a quota's refusal says itself how long to wait, and nothing about the place.
+    #[test]
+    fn a_throttled_call_waits_as_long_as_it_was_told() {
+        let policy = RetryPolicy::default();
+        let wait = |text: &str| {
+            let mut retries = Retries::new(&policy, Duration::ZERO);
+            let pause = retries.pause(throttled(text), Duration::ZERO, 0.0);
+            pause.unwrap().as_millis()
+        };
+        let what = "number of requests exceeded";
+        assert_eq!(wait(&format!("{what} - wait 1sec, 4ms")), 1004);
+        assert_eq!(
+            wait(&format!("Get on h: {what} - wait 2mins, 0ms")),
+            120_000
+        );
+        assert_eq!(wait(&format!("{what} - wait 250ms")), 250);
+        // Without a time that can be read it is any other pause.
+        for text in [
+            what,
+            "x - wait ",
+            "x - wait soon",
+            "x - wait 9999999999999999hr",
+        ] {
+            assert_eq!(wait(text), 100, "{text}");
+        }
+        let refused = throttled("x - wait 30mins, 0ms");
+        assert_eq!(blame(&refused), Blame::Nothing);
+        assert!(is_overload(&refused) && !may_be_executed(&refused));
+        let mut retries = Retries::new(&policy, Duration::ZERO);
+        let error = retries.pause(refused, Duration::ZERO, 0.0).unwrap_err();
+        assert!(
+            error.message().contains("longer than the operation's time"),
+            "{error}"
+        );
+        let other = Error::new(Code::Remote, "x - wait 5ms").with_detail(Detail::Remote {
+            class: "org.example.NotquotasRpcThrottlingException".to_owned(),
+            do_not_retry: false,
+        });
+        assert_eq!(asked_to_wait(&other), None);
+    }
+
+    /// L17: pauses grow by HBase's factors, and the tries end.
     #[test]
     fn pauses_follow_the_table() {
         let policy = RetryPolicy::default();
@@ -287,6 +402,7 @@ mod tests {
         assert!(last.message().contains("after 15 tries"), "{last}");
     }
 
+    /// L20: one wasted round trip and no more.
     #[test]
     fn the_first_wrong_location_costs_no_pause_and_the_second_does() {
         let mut retries = Retries::new(&RetryPolicy::default(), Duration::ZERO);
@@ -295,6 +411,7 @@ mod tests {
         assert!(retries.pause(moved(), Duration::ZERO, 0.5).unwrap() >= Duration::from_millis(200));
     }
 
+    /// L16 a, L17: what is final ends it at once, and the deadline stands above all.
     #[test]
     fn final_errors_and_the_deadline_end_it() {
         let mut retries = Retries::new(&RetryPolicy::default(), Duration::ZERO);
@@ -318,7 +435,7 @@ mod tests {
     }
 
     proptest! {
-        /// Jitter only lengthens, by 1 % at most.
+        /// L17: jitter only lengthens, by 1 % at most.
         #[test]
         fn jitter_is_bounded(base in 0_u64..100_000, failures in 0_u32..40, chance in 0.0..1.0_f64) {
             let plain = grown(base, failures, 0.0);

@@ -4,6 +4,10 @@
 //! 2. `next` with rising `next_call_seq` until the region has no more; then the neighbour.
 //! 3. When a scanner breaks (unknown, reset, region gone, connection lost) a new one opens behind the last whole row.
 //!
+//! While the caller takes rows of one answer the next one is already asked for: one try, polled once so that it leaves, then left alone
+//! until its rows are wanted. No task runs for it, and at most two answers are held. What it fails with counts as the first failure of
+//! the tries that begin when the caller waits.
+//!
 //! The scanner of an answered last row is closed by the server; one that is given up early is closed by [`Scanner::close`], or
 //! ends with its lease.
 
@@ -11,13 +15,15 @@ mod progress;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::Env;
+use cadastre_env::{Clock, Env};
 use cadastre_types::{
     Code, EncodedFilter, Error, Query, RegionInfo, Result, Scan, TableName, limits,
 };
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
 
 pub(crate) use self::progress::Piece;
 use self::progress::{Progress, Start};
@@ -58,14 +64,37 @@ pub fn first_key_only_filter() -> EncodedFilter {
     }
 }
 
-/// A scan that goes on. Rows come with [`Scanner::next`] or as a stream.
+/// A scan that goes on. Rows come with [`Scanner::next`] or as a stream. Dropping a `next` half way loses nothing.
 pub struct Scanner<E: Env> {
+    client: Client<E>,
+    ready: VecDeque<Row>,
+    state: State<E>,
+    prefetch: bool,
+}
+
+enum State<E: Env> {
+    /// Nobody reads.
+    Idle(Box<Reader<E>>),
+    /// The caller waits, or has ceased to wait.
+    Fetching(Answering<E>),
+    /// The next answer was asked for before its rows were wanted: one try.
+    Ahead(Answering<E>),
+    /// Only while one state gives way to the next.
+    Gone,
+}
+
+/// The reader comes back with what it got.
+type Answering<E> = BoxFuture<'static, (Box<Reader<E>>, Result<Vec<Row>>)>;
+
+/// The part of a scan that talks to servers.
+struct Reader<E: Env> {
     client: Client<E>,
     table: TableName,
     scan: Scan,
     progress: Progress,
     open: Option<OpenScanner>,
-    ready: VecDeque<Row>,
+    /// The scanner that broke last, for going on inside a row.
+    broken: Option<OpenScanner>,
 }
 
 struct OpenScanner {
@@ -142,13 +171,19 @@ impl<E: Env> Client<E> {
         if scan.max_result_size == 0 {
             scan.max_result_size = self.shared.config.scan_result_bytes;
         }
-        Ok(Scanner {
+        let reader = Reader {
             client: self.clone(),
             table: table.clone(),
             progress: Progress::new(&scan, limit),
             scan,
             open: None,
+            broken: None,
+        };
+        Ok(Scanner {
+            client: self.clone(),
             ready: VecDeque::new(),
+            state: State::Idle(Box::new(reader)),
+            prefetch: self.shared.config.scan_prefetch,
         })
     }
 }
@@ -157,17 +192,80 @@ impl<E: Env> Scanner<E> {
     /// The next row; `None` when there are no more.
     ///
     /// # Errors
-    /// The last error, when tries or time are used up, or at once for one that is final.
+    /// The last error, when tries or time are used up, or at once for one that is final. Going on after an error is a new attempt
+    /// behind the last row.
     pub async fn next(&mut self) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.ready.pop_front() {
                 return Ok(Some(row));
             }
-            if self.progress.start().is_none() {
-                return Ok(None);
+            let (reader, outcome, is_ahead) = match &mut self.state {
+                State::Fetching(answering) => {
+                    let (reader, outcome) = answering.await;
+                    (reader, outcome, false)
+                }
+                State::Ahead(answering) => {
+                    let (reader, outcome) = answering.await;
+                    (reader, outcome, true)
+                }
+                State::Idle(_) => {
+                    if !self.begin() {
+                        return Ok(None);
+                    }
+                    continue;
+                }
+                State::Gone => return Err(Error::new(Code::Internal, "the scan broke off")),
+            };
+            match outcome {
+                Ok(rows) => {
+                    self.state = State::Idle(reader);
+                    self.ready.extend(rows);
+                    if self.prefetch && !self.ready.is_empty() {
+                        self.read_ahead();
+                    }
+                }
+                Err(error) if is_ahead => {
+                    self.state = State::Fetching(reader.fetch(Some(error)).boxed());
+                }
+                Err(error) => {
+                    self.state = State::Idle(reader);
+                    return Err(error);
+                }
             }
-            self.fetch().await?;
         }
+    }
+
+    /// Takes the reader, if it is idle and the scan is not over.
+    fn take_reader(&mut self) -> Option<Box<Reader<E>>> {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Idle(reader) if reader.progress.start().is_some() => Some(reader),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Asks for the next answer, whatever it takes; false if the scan is over.
+    fn begin(&mut self) -> bool {
+        let reader = self.take_reader();
+        let begun = reader.is_some();
+        if let Some(reader) = reader {
+            self.state = State::Fetching(reader.fetch(None).boxed());
+        }
+        begun
+    }
+
+    fn read_ahead(&mut self) {
+        let Some(reader) = self.take_reader() else {
+            return;
+        };
+        let mut answering = reader.fetch_once().boxed();
+        // Polled once the request is on its way; the connection's task takes the answer.
+        self.state = State::Ahead(match (&mut answering).now_or_never() {
+            Some(outcome) => std::future::ready(outcome).boxed(),
+            None => answering,
+        });
     }
 
     /// The rows as a stream. It ends after an error.
@@ -179,27 +277,40 @@ impl<E: Env> Scanner<E> {
     }
 
     /// Ends the scan early and tells the server, which otherwise keeps the scanner for its lease. Failing is no loss.
-    pub async fn close(mut self) {
-        let Some(open) = self.open.take() else {
+    pub async fn close(self) {
+        let time = Duration::from_millis(self.client.shared.config.retry.rpc_timeout_ms);
+        let clock = self.client.shared.env.clock().clone();
+        let mut reader = match self.state {
+            State::Idle(reader) => reader,
+            // Which scanner is open is known with the answer.
+            State::Fetching(answering) | State::Ahead(answering) => {
+                match clock.timeout(time, answering).await {
+                    Ok((reader, _)) => reader,
+                    Err(_) => return,
+                }
+            }
+            State::Gone => return,
+        };
+        let Some(open) = reader.open.take() else {
             return;
         };
-        if let Ok(timeout) = Attempts::new(&self.client).timeout() {
-            let closed = self
-                .client
-                .send_to_region_server(
-                    &open.location,
-                    "Scan",
-                    requests::close_scanner(open.id),
-                    Bytes::new(),
-                    timeout,
-                )
-                .await;
-            if let Err(error) = closed {
-                tracing::debug!(%error, "a scanner is left to its lease");
-            }
+        let closed = self
+            .client
+            .send_to_region_server(
+                &open.location,
+                "Scan",
+                requests::close_scanner(open.id),
+                Bytes::new(),
+                time,
+            )
+            .await;
+        if let Err(error) = closed {
+            tracing::debug!(%error, "a scanner is left to its lease");
         }
     }
+}
 
+impl<E: Env> Reader<E> {
     fn rows_per_call(&self) -> u32 {
         match self.scan.caching {
             0 => ROWS_PER_CALL_DEFAULT,
@@ -207,29 +318,48 @@ impl<E: Env> Scanner<E> {
         }
     }
 
-    /// Gets one more answer, whatever it takes.
-    async fn fetch(&mut self) -> Result<()> {
+    /// Gets one more answer, whatever it takes. `failed` is what a try before has failed with.
+    async fn fetch(mut self: Box<Self>, failed: Option<Error>) -> (Box<Self>, Result<Vec<Row>>) {
         let client = self.client.clone();
         let mut attempts = Attempts::new(&client);
-        // Of the scanner that broke, for going on inside a row.
-        let mut broken: Option<OpenScanner> = None;
+        let mut failed = failed;
         loop {
-            let failed = match self.open.take() {
-                Some(mut open) => match self.next_call(&attempts, &mut open).await {
-                    Ok(answer) => return self.take(open, answer),
-                    Err(error) => {
-                        self.progress.interrupted();
-                        broken = Some(open);
-                        error
-                    }
-                },
-                None => match self.open_next(&attempts, broken.as_ref()).await {
-                    Ok(Some((open, answer))) => return self.take(open, answer),
-                    Ok(None) => return Ok(()),
-                    Err(error) => error,
-                },
+            if let Some(error) = failed
+                && let Err(error) = attempts.after(reopened(error)).await
+            {
+                return (self, Err(error));
+            }
+            match self.try_once(&attempts).await {
+                Ok(rows) => return (self, Ok(rows)),
+                Err(error) => failed = Some(error),
+            }
+        }
+    }
+
+    async fn fetch_once(mut self: Box<Self>) -> (Box<Self>, Result<Vec<Row>>) {
+        let client = self.client.clone();
+        let outcome = self.try_once(&Attempts::new(&client)).await;
+        (self, outcome)
+    }
+
+    /// One try for one more answer; gives the rows that it completes.
+    async fn try_once(&mut self, attempts: &Attempts<'_, E>) -> Result<Vec<Row>> {
+        if let Some(mut open) = self.open.take() {
+            return match self.next_call(attempts, &mut open).await {
+                Ok(answer) => Ok(self.take(open, answer)),
+                Err(error) => {
+                    self.progress.interrupted();
+                    self.broken = Some(open);
+                    Err(error)
+                }
             };
-            attempts.after(reopened(failed)).await?;
+        }
+        match self.open_next(attempts).await? {
+            Some((open, answer)) => {
+                self.broken = None;
+                Ok(self.take(open, answer))
+            }
+            None => Ok(Vec::new()),
         }
     }
 
@@ -256,7 +386,6 @@ impl<E: Env> Scanner<E> {
     async fn open_next(
         &self,
         attempts: &Attempts<'_, E>,
-        broken: Option<&OpenScanner>,
     ) -> Result<Option<(OpenScanner, ScanAnswer)>> {
         let Some(start) = self.progress.start() else {
             return Ok(None);
@@ -268,7 +397,9 @@ impl<E: Env> Scanner<E> {
             replica: 0,
         };
         let location = attempts.locate(target).await?;
-        let resume = broken
+        let resume = self
+            .broken
+            .as_ref()
             .filter(|_| self.progress.is_inside_row())
             .map(|open| (&*open.location.region, open.read_point));
         let request = OpenRequest {
@@ -294,23 +425,22 @@ impl<E: Env> Scanner<E> {
         Ok(Some((open, answer)))
     }
 
-    fn take(&mut self, open: OpenScanner, answer: ScanAnswer) -> Result<()> {
+    fn take(&mut self, open: OpenScanner, answer: ScanAnswer) -> Vec<Row> {
         let nothing_came = answer.pieces.is_empty();
-        self.ready.extend(self.progress.take(answer.pieces));
+        let mut rows = self.progress.take(answer.pieces);
         let region_is_done = match answer.more_results_in_region {
             Some(more) => !more,
             // Old servers do not say; an empty answer that is no heartbeat is then the end of the region.
             None => nothing_came && !answer.heartbeat,
         };
         if !answer.more_results {
-            self.ready.extend(self.progress.end());
+            rows.extend(self.progress.end());
         } else if region_is_done {
-            self.ready
-                .extend(self.progress.leave_region(&open.location.region));
+            rows.extend(self.progress.leave_region(&open.location.region));
         } else if self.progress.start().is_some() {
             self.open = Some(open);
         }
-        Ok(())
+        rows
     }
 }
 

@@ -5,6 +5,7 @@ mod data;
 mod fake;
 mod locating;
 mod scanning;
+mod tiers;
 mod zookeeper;
 
 use std::future::Future;
@@ -59,6 +60,11 @@ fn client(env: &RealEnv, cluster: &Arc<Cluster>) -> Client<RealEnv> {
 
 fn table(name: &str) -> TableName {
     TableName::parse(name).unwrap()
+}
+
+/// A table above `hbase:meta`, for directories of three tiers (L6).
+fn root_table() -> TableName {
+    table("hbase:root")
 }
 
 fn bytes(text: &str) -> Bytes {

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cadastre_types::{MovedTo, RegionInfo, ServerName, TableName};
 
+use super::order::KeyOrder;
+
 /// Regions held at most (INV-9). At some 400 bytes each this is 80 MB in a client that really uses 200,000 regions; beyond it
 /// the regions that were put in first go first.
 pub(crate) const REGIONS_MAX: usize = 200_000;
@@ -31,39 +33,6 @@ impl Location {
     /// Replica id.
     pub fn replica(&self) -> u32 {
         self.region.replica_id
-    }
-}
-
-/// How row keys of a table are ordered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyOrder {
-    /// As bytes.
-    Plain,
-    /// As rows of `hbase:meta` (hbase-protocol.md 6.4).
-    Meta,
-}
-
-impl KeyOrder {
-    /// Compares two row keys.
-    pub(crate) fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
-        match self {
-            Self::Plain => a.cmp(b),
-            Self::Meta => cadastre_wire::meta::compare_rows(a, b),
-        }
-    }
-
-    /// Whether a region holds a row.
-    pub(crate) fn contains(self, region: &RegionInfo, row: &[u8]) -> bool {
-        // The empty key is the beginning of the table, whatever the order says of it.
-        (region.start_key.is_empty() || self.compare(row, &region.start_key).is_ge())
-            && (region.end_key.is_empty() || self.compare(row, &region.end_key).is_lt())
-    }
-
-    fn overlap(self, a: &RegionInfo, b: &RegionInfo) -> bool {
-        let begins_before_end = |start: &Bytes, end: &Bytes| {
-            start.is_empty() || end.is_empty() || self.compare(start, end).is_lt()
-        };
-        begins_before_end(&a.start_key, &b.end_key) && begins_before_end(&b.start_key, &a.end_key)
     }
 }
 
@@ -206,6 +175,22 @@ impl Cache {
             previous_end: previous.map(|(_, entry)| entry.region.end_key.clone()),
             has_next: table.regions.range(behind).next().is_some(),
         }
+    }
+
+    /// Where the gap begins in which a row lies that is not cached: the end of the nearest cached region before it, empty for the
+    /// beginning of the table. Rows of different gaps lie in different regions for certain, since a region lies between them.
+    /// `before` asks for what comes right before the row; then the empty row stands for the end of the table.
+    pub(crate) fn gap_start(&self, table: &TableName, row: &Bytes, before: bool) -> Bytes {
+        let Some(table) = self.tables.get(table) else {
+            return Bytes::new();
+        };
+        let key = StartKey(table.order, row.clone());
+        let previous = match (before, row.is_empty()) {
+            (true, true) => table.regions.iter().next_back(),
+            (true, false) => table.regions.range(..key).next_back(),
+            (false, _) => table.regions.range(..=key).next_back(),
+        };
+        previous.map_or_else(Bytes::new, |(_, entry)| entry.region.end_key.clone())
     }
 
     /// Puts a location in and gives the one that is held then: the given one, or for the same region a newer one (L8).

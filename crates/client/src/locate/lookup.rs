@@ -14,7 +14,8 @@ use cadastre_types::{
 };
 use cadastre_wire::meta::{self, MetaEntry};
 
-use super::cache::{Gap, KeyOrder, Location};
+use super::cache::{Gap, Location};
+use super::order::KeyOrder;
 use crate::notation;
 use crate::scan::new_scan;
 

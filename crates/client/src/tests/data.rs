@@ -134,6 +134,56 @@ fn a_batch_is_grouped_by_server_and_answered_in_order() {
     });
 }
 
+/// L10, L11: cold rows of many regions are looked up at the same time, but no region twice.
+#[test]
+fn a_cold_batch_looks_up_each_region_once() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 2).await;
+        let keys: Vec<String> = (100..164).map(|number| format!("k{number}")).collect();
+        let splits: Vec<&str> = keys.iter().map(String::as_str).collect();
+        cluster.create(&table("t"), &splits);
+        let config = ClientConfig {
+            prefetch_regions: 0,
+            ..config()
+        };
+        let client = Client::connect(env, cluster.registry(), config).unwrap();
+        let puts = keys
+            .iter()
+            .flat_map(|key| ["a", "b", "c"].map(|end| put(&format!("{key}{end}"), "v")))
+            .collect();
+        for answer in client.batch(&table("t"), puts).await {
+            answer.unwrap();
+        }
+        assert!(
+            cluster.count("meta-scan") <= 64,
+            "one for each region at most"
+        );
+        assert_eq!(cluster.count("registry"), 1);
+        let together = cluster.world().most_at_once;
+        assert!((2..=8).contains(&together), "{together} at the same time");
+        assert_eq!(cluster.count("Multi"), 2);
+    });
+}
+
+/// A cache that holds fewer regions than a batch needs makes it slow, not endless.
+#[test]
+fn a_batch_over_more_regions_than_are_cached_ends() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &["b", "c", "d", "e", "f"]);
+        let config = ClientConfig {
+            cached_regions_max: 2,
+            ..config()
+        };
+        let client = Client::connect(env, cluster.registry(), config).unwrap();
+        let puts = ["a", "b", "c", "d", "e", "f"].map(|row| put(row, "v"));
+        for answer in client.batch(&table("t"), puts.to_vec()).await {
+            answer.unwrap();
+        }
+        assert_eq!(cluster.world().rows.len(), 6);
+    });
+}
+
 #[test]
 fn each_action_of_a_batch_has_its_own_fate() {
     run(|env| async move {

@@ -16,6 +16,7 @@ use cadastre_wire::meta::{self, MetaEntry};
 use cadastre_wire::{Service, convert, decode, encode, exception, pb};
 use tokio::sync::watch;
 
+use crate::locate::KeyOrder;
 use crate::{Registry, notation};
 
 /// Rows of one scan answer.
@@ -38,6 +39,8 @@ pub(super) enum Fault {
 pub(super) struct World {
     regions: BTreeMap<TableName, Vec<Region>>,
     states: BTreeMap<TableName, TableState>,
+    /// With three tiers: regions of `hbase:meta` and their servers, as the root on server 0 has them. Empty: one region, on server 0.
+    meta_regions: Vec<(RegionInfo, usize)>,
     pub(super) rows: BTreeMap<(TableName, Bytes), Vec<Cell>>,
     nonces: BTreeMap<(u64, u64), Vec<Cell>>,
     pub(super) faults: BTreeMap<String, VecDeque<Fault>>,
@@ -50,6 +53,9 @@ pub(super) struct World {
     pub(super) master: usize,
     /// Actions of a Multi that are done, 0 for all; the others are to be sent again.
     pub(super) actions_max: usize,
+    /// Scans of `hbase:meta` that were being answered at the same time, now and at most.
+    at_once: usize,
+    pub(super) most_at_once: usize,
     /// Answer some scans with nothing but a heartbeat.
     pub(super) heartbeats: bool,
 }
@@ -151,6 +157,21 @@ impl Cluster {
         world.states.insert(name.clone(), TableState::Enabled);
     }
 
+    /// Splits `hbase:meta` at a row, its parts on servers 1 and 2; the root that says so is on server 0.
+    pub(super) fn split_meta(&self, at: &str) {
+        let key = Bytes::copy_from_slice(at.as_bytes());
+        let region = |start, end| RegionInfo::new(TableName::meta(), start, end, 1);
+        self.world().meta_regions = vec![
+            (region(Bytes::new(), key.clone()), 1),
+            (region(key, Bytes::new()), 2),
+        ];
+    }
+
+    /// Moves a region of `hbase:meta`.
+    pub(super) fn move_meta(&self, index: usize, to: usize) {
+        self.world().meta_regions[index].1 = to;
+    }
+
     /// Moves the region that holds a row; its old server says where to, or only that it is not there.
     pub(super) fn move_region(&self, name: &TableName, row: &str, to: usize, told: bool) {
         let mut world = self.world();
@@ -248,6 +269,19 @@ impl Handler for Server {
             }
             None => {}
         }
+        if what != "meta-scan" {
+            return self.answer(&call);
+        }
+        {
+            let mut world = self.cluster.world();
+            world.at_once += 1;
+            world.most_at_once = world.most_at_once.max(world.at_once);
+        }
+        // Others that are under way get here, too.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        self.cluster.world().at_once -= 1;
         self.answer(&call)
     }
 }
@@ -257,13 +291,22 @@ impl Server {
     fn purpose(&self, call: &Call) -> String {
         let on_meta = |region: &pb::RegionSpecifier| {
             EncodedName::from_specifier(&region.value).as_str() == cadastre_types::META_ENCODED_NAME
+                || region.value.starts_with(b"hbase:meta,")
         };
+        let on_root = |region: &pb::RegionSpecifier| region.value == root().name();
         match (call.service, call.method.as_str()) {
             (Service::ClientMeta, "GetMetaRegionLocations") => "registry".to_owned(),
             (Service::Client, "Scan") => {
                 let scan: pb::ScanRequest = decode(call.param.clone()).unwrap();
-                let meta = scan.region.as_ref().is_some_and(on_meta);
-                if meta { "meta-scan" } else { "Scan" }.to_owned()
+                let region = scan.region.as_ref();
+                if region.is_some_and(on_meta) {
+                    "meta-scan"
+                } else if region.is_some_and(on_root) {
+                    "root-scan"
+                } else {
+                    "Scan"
+                }
+                .to_owned()
             }
             (Service::Client, "Get") => {
                 let get: pb::GetRequest = decode(call.param.clone()).unwrap();
@@ -493,7 +536,7 @@ impl Server {
         let heartbeat = world.heartbeats && id % 2 == 0 && open.next_call_seq == 1;
         let limit = request.limit_of_rows.filter(|limit| *limit > 0);
         let rows = request.number_of_rows().min(limit.unwrap_or(u32::MAX)) as usize;
-        let (rows, cells) = if open.region.is_meta() {
+        let (rows, cells) = if open.region.is_meta() || open.region == root() {
             (rows, usize::MAX)
         } else {
             (rows.min(SCAN_ROWS), SCAN_CELLS)
@@ -526,8 +569,29 @@ impl Server {
     fn open_scan(&self, world: &mut World, request: &pb::ScanRequest) -> Result<(u64, OpenScan)> {
         let scan = convert::scan(request.scan.as_ref().unwrap())?;
         let specifier = request.region.as_ref().unwrap();
-        let (region, left) = if specifier.value == RegionInfo::meta().name() {
-            (RegionInfo::meta(), meta_cells(&self.cluster, world, &scan))
+        let servers = &self.cluster.servers;
+        let (region, left) = if specifier.value == root().name() {
+            let entries = world.meta_regions.iter().map(|(info, server)| MetaEntry {
+                info: info.clone(),
+                server: Some(servers[*server].clone()),
+                open_seq: 1,
+                state: "OPEN".to_owned(),
+                split_daughters: None,
+            });
+            let cells = directory_cells(entries.collect(), KeyOrder::Root, &root(), &scan);
+            (root(), cells)
+        } else if specifier.value.starts_with(b"hbase:meta,") {
+            let here = |(info, server): &&(RegionInfo, usize)| {
+                info.name() == specifier.value && *server == self.index
+            };
+            let region = match world.meta_regions.iter().find(here) {
+                Some((info, _)) => info.clone(),
+                None if world.meta_regions.is_empty() => RegionInfo::meta(),
+                None => return Err(Error::new(Code::NotServingRegion, "hbase:meta")),
+            };
+            let entries = meta_entries(&self.cluster, world);
+            let cells = directory_cells(entries, KeyOrder::Meta, &region, &scan);
+            (region, cells)
         } else {
             let region = self.region(world, specifier)?;
             let left = region_cells(world, &region, &scan);
@@ -702,53 +766,68 @@ fn apply(
     Ok(answer)
 }
 
-/// Rows of `hbase:meta` in the range of a scan, as cells in scan order.
-fn meta_cells(cluster: &Cluster, world: &World, scan: &Scan) -> VecDeque<Cell> {
-    let mut rows: Vec<Vec<Cell>> = world
-        .regions
-        .values()
-        .flatten()
-        .map(|region| {
-            MetaEntry {
-                info: region.info.clone(),
-                server: Some(cluster.servers[region.server].clone()),
-                open_seq: region.seq,
-                state: region.state.to_owned(),
-                split_daughters: None,
-            }
-            .to_cells()
-            .into_iter()
-            .map(|cell| Cell {
-                timestamp: 1,
-                ..cell
-            })
-            .collect()
+/// The region of a table above `hbase:meta`.
+fn root() -> RegionInfo {
+    RegionInfo::new(super::root_table(), Bytes::new(), Bytes::new(), 1)
+}
+
+fn meta_entries(cluster: &Cluster, world: &World) -> Vec<MetaEntry> {
+    let regions = world.regions.values().flatten();
+    regions
+        .map(|region| MetaEntry {
+            info: region.info.clone(),
+            server: Some(cluster.servers[region.server].clone()),
+            open_seq: region.seq,
+            state: region.state.to_owned(),
+            split_daughters: None,
+        })
+        .collect()
+}
+
+/// Rows of one region of the directory in the range of a scan, as cells in scan order.
+fn directory_cells(
+    entries: Vec<MetaEntry>,
+    order: KeyOrder,
+    region: &RegionInfo,
+    scan: &Scan,
+) -> VecDeque<Cell> {
+    let mut rows: Vec<Vec<Cell>> = entries
+        .iter()
+        .map(|entry| {
+            let cells = entry.to_cells().into_iter();
+            cells
+                .map(|cell| Cell {
+                    timestamp: 1,
+                    ..cell
+                })
+                .collect()
         })
         .collect();
-    rows.sort_by(|a, b| meta::compare_rows(&a[0].row, &b[0].row));
+    rows.sort_by(|a, b| order.compare(&a[0].row, &b[0].row));
     if scan.reversed {
         rows.reverse();
     }
-    let from_start = |row: &[u8]| {
-        let order = meta::compare_rows(row, &scan.start_row);
-        let order = if scan.reversed {
+    let in_scan_order = |row: &[u8], key: &[u8]| {
+        let order = order.compare(row, key);
+        if scan.reversed {
             order.reverse()
         } else {
             order
-        };
-        order.is_gt() || order.is_eq() && scan.include_start_row
+        }
+    };
+    let from_start = |row: &[u8]| {
+        let order = in_scan_order(row, &scan.start_row);
+        scan.start_row.is_empty() || order.is_gt() || order.is_eq() && scan.include_start_row
     };
     let to_stop = |row: &[u8]| {
-        let order = meta::compare_rows(row, &scan.stop_row);
-        let order = if scan.reversed {
-            order.reverse()
-        } else {
-            order
-        };
-        order.is_lt() || order.is_eq() && scan.include_stop_row
+        let order = in_scan_order(row, &scan.stop_row);
+        scan.stop_row.is_empty() || order.is_lt() || order.is_eq() && scan.include_stop_row
     };
     rows.into_iter()
-        .filter(|cells| from_start(&cells[0].row) && to_stop(&cells[0].row))
+        .filter(|cells| {
+            let row = &cells[0].row;
+            from_start(row) && to_stop(row) && order.contains(region, row)
+        })
         .flatten()
         .collect()
 }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 
 use super::fake::{Cluster, Fault};
 use super::*;
-use crate::{Position, Registry, data::new_get};
+use crate::{Position, Registry, Source, data::new_get};
 
 async fn put_and_get(client: &Client<RealEnv>, name: &TableName, row: &str) {
     client.put(name, vec![cell(row, row)]).await.unwrap();
@@ -14,7 +14,7 @@ async fn put_and_get(client: &Client<RealEnv>, name: &TableName, row: &str) {
     assert_eq!(found.value(b"f", b"q"), Some(&bytes(row)), "{row}");
 }
 
-/// L10.
+/// L10: callers for cold rows of one region make one look-up at every tier.
 #[test]
 fn a_thousand_cold_callers_ask_once() {
     run(|env| async move {
@@ -39,7 +39,7 @@ fn a_thousand_cold_callers_ask_once() {
     });
 }
 
-/// L9.
+/// L9, L22: warm operations cause no request to the registry, to `hbase:meta` or to the master.
 #[test]
 fn warm_operations_ask_nobody_but_the_region() {
     run(|env| async move {
@@ -119,7 +119,7 @@ fn overload_keeps_the_location() {
     });
 }
 
-/// L12.
+/// L12: what is cached for the row is dropped first.
 #[test]
 fn a_reload_asks_the_directory() {
     run(|env| async move {
@@ -187,6 +187,7 @@ fn a_missing_table_is_final_and_asked_for_once() {
     });
 }
 
+/// L16 f: an offline region of a disabled table is final, one of an enabled table is waited for.
 #[test]
 fn a_disabled_table_is_refused_at_once() {
     run(|env| async move {
@@ -217,6 +218,7 @@ fn a_disabled_table_is_refused_at_once() {
     });
 }
 
+/// L15, L16 e.
 #[test]
 fn a_split_parent_gives_way_to_its_daughters() {
     run(|env| async move {
@@ -273,6 +275,190 @@ fn neighbours_are_read_along() {
             }
         }
         assert_eq!(cluster.count("meta-scan"), 5);
+    });
+}
+
+/// L13: what is cleared is asked for again, the rest is not.
+#[test]
+fn cleared_locations_are_looked_up_again() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 2).await;
+        cluster.create(&table("t"), &["m"]);
+        let client = client(&env, &cluster);
+        let asked = async |row: &str| {
+            cluster.reset_counts();
+            client
+                .locate(&table("t"), &bytes(row), false)
+                .await
+                .unwrap();
+            cluster.count("meta-scan")
+        };
+        let region = client
+            .locate(&table("t"), &bytes("a"), false)
+            .await
+            .unwrap();
+        asked("z").await;
+        client.clear_row(&table("t"), &bytes("a"), None);
+        assert_eq!((asked("z").await, asked("a").await), (0, 1));
+        client.clear_row(&table("t"), &bytes("a"), Some(1));
+        assert_eq!(asked("a").await, 0, "only replica 1 was to go");
+        client.clear_region(&region.region);
+        assert_eq!((asked("z").await, asked("a").await), (0, 1));
+        client.clear_server(&cluster.servers[1]);
+        assert_eq!((asked("a").await, asked("z").await), (0, 1));
+        client.clear_table(&table("t"));
+        asked("z").await;
+        assert_eq!(cluster.count("registry"), 0, "meta's place is still known");
+        client.clear_locations();
+        asked("z").await;
+        assert_eq!(cluster.count("registry"), 1);
+    });
+}
+
+/// Who said it: the registry for meta, meta for a table, the cache afterwards.
+#[test]
+fn a_location_says_where_it_comes_from() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        let source = async |name: &TableName, reload| {
+            let found = client
+                .locate_with_source(name, &bytes("r"), reload, true)
+                .await;
+            found.unwrap().source
+        };
+        let meta = TableName::meta();
+        let directory = Source::Directory(meta.clone());
+        assert_eq!(source(&table("t"), false).await, directory);
+        assert_eq!(source(&table("t"), false).await, Source::Cache);
+        assert_eq!(source(&table("t"), true).await, directory);
+        assert_eq!(source(&meta, false).await, Source::Cache);
+        assert_eq!(source(&meta, true).await, Source::Registry);
+    });
+}
+
+/// L12: with `retry = false` there is one try, and the tier above is located in that one as well.
+#[test]
+fn one_try_is_one_try_at_every_tier() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        let once = async || {
+            cluster.reset_counts();
+            let found = client
+                .locate_with_source(&table("t"), &bytes("a"), true, false)
+                .await;
+            let counts = ["registry", "meta-scan"].map(|what| cluster.count(what));
+            (found.map_err(|error| error.code()).map(|_| ()), counts)
+        };
+        let fail = |what: &str| cluster.fault(what, Fault::Fail(Error::new(Code::Io, "x")));
+        fail("registry");
+        assert_eq!(once().await, (Err(Code::Io), [1, 0]));
+        fail("meta-scan");
+        assert_eq!(once().await, (Err(Code::Io), [1, 1]));
+        assert_eq!(once().await, (Ok(()), [1, 1]));
+        cluster.set_state(&table("t"), "OPENING", TableState::Enabled);
+        let opening = once().await;
+        assert_eq!(opening, (Err(Code::NoServerForRegion), [0, 1]));
+    });
+}
+
+/// L16 i: an error of the look-up's own call, whatever it is, and meta is located anew; only a server with too much to do is not.
+#[test]
+fn a_failed_directory_call_relocates_the_tier_above() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        client
+            .locate(&table("t"), &bytes("a"), false)
+            .await
+            .unwrap();
+        for (code, registry) in [
+            (Code::Io, 1),
+            (Code::DoNotRetryIo, 0),
+            (Code::NotServingRegion, 1),
+            (Code::CallQueueTooBig, 0),
+            (Code::RegionTooBusy, 0),
+        ] {
+            cluster.reset_counts();
+            cluster.fault("meta-scan", Fault::Fail(Error::new(code, "x")));
+            let found = client.locate(&table("t"), &bytes("a"), true).await;
+            assert_eq!(found.is_ok(), code != Code::DoNotRetryIo, "{code:?}");
+            assert_eq!(cluster.count("registry"), registry, "{code:?}");
+            client
+                .locate(&table("t"), &bytes("a"), false)
+                .await
+                .unwrap();
+        }
+    });
+}
+
+/// L16 j, L17: when the tries are used up the last error comes, with their number.
+#[test]
+fn tries_end_with_the_last_error() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        cluster.set_state(&table("t"), "OPENING", TableState::Enabled);
+        let failed = client.locate(&table("t"), &bytes("a"), false).await;
+        let error = failed.unwrap_err();
+        assert_eq!(error.code(), Code::NoServerForRegion);
+        assert!(error.message().contains("after 10 tries"), "{error}");
+        assert_eq!(cluster.count("meta-scan"), 10);
+        assert_eq!(cluster.count("registry"), 1, "L16 g: the tier above stays");
+    });
+}
+
+/// L17, L20: a quota's refusal is waited out at the same place.
+#[test]
+fn a_throttled_call_keeps_its_location() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        put_and_get(&client, &table("t"), "a").await;
+        cluster.reset_counts();
+        let text = "number of requests exceeded - wait 1ms";
+        let refused = Error::new(Code::Remote, text).with_detail(cadastre_types::Detail::Remote {
+            class: "org.apache.hadoop.hbase.quotas.RpcThrottlingException".to_owned(),
+            do_not_retry: false,
+        });
+        cluster.fault("Mutate", Fault::Fail(refused));
+        put_and_get(&client, &table("t"), "a").await;
+        assert_eq!(cluster.count("Mutate"), 2);
+        assert_eq!(cluster.count("meta-scan"), 0);
+    });
+}
+
+/// L18: cancelled while it sleeps between two tries, it ends at once and leaves nothing behind.
+#[test]
+fn a_cancelled_sleeper_ends_at_once() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let config = ClientConfig {
+            retry: RetryPolicy {
+                pause_ms: 3_600_000,
+                operation_timeout_ms: 86_400_000,
+                ..config().retry
+            },
+            ..config()
+        };
+        let client = Client::connect(env.clone(), cluster.registry(), config).unwrap();
+        cluster.set_state(&table("t"), "OPENING", TableState::Enabled);
+        let (name, row) = (table("t"), bytes("a"));
+        let mut sleeper = Box::pin(client.locate(&name, &row, false));
+        while cluster.count("meta-scan") == 0 {
+            assert!((&mut sleeper).now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        drop(sleeper);
+        cluster.set_state(&table("t"), "OPEN", TableState::Enabled);
+        client.locate(&name, &row, false).await.unwrap();
     });
 }
 

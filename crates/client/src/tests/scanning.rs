@@ -94,11 +94,87 @@ fn a_limit_ends_the_scan_at_the_server() {
         let mut scanner = client.scan(&table("t"), new_scan()).unwrap();
         scanner.next().await.unwrap().unwrap();
         scanner.close().await;
-        assert_eq!(cluster.count("Scan"), 2, "opened and closed");
+        assert_eq!(cluster.count("Scan"), 3, "opened, read ahead and closed");
         let mut none = client
             .scan_limited(&table("t"), new_scan(), Some(0))
             .unwrap();
         assert!(none.next().await.unwrap().is_none());
+    });
+}
+
+/// While the caller has rows of one answer the next is on its way, and no further one.
+#[test]
+fn the_next_answer_is_asked_for_ahead() {
+    run(|env| async move {
+        let (cluster, client, keys) = filled(&env).await;
+        for prefetch in [true, false] {
+            let config = ClientConfig {
+                scan_prefetch: prefetch,
+                ..config()
+            };
+            let client = if prefetch {
+                client.clone()
+            } else {
+                Client::connect(env.clone(), cluster.registry(), config).unwrap()
+            };
+            let mut scanner = client.scan(&table("t"), new_scan()).unwrap();
+            cluster.reset_counts();
+            let mut rows = vec![scanner.next().await.unwrap().unwrap()];
+            if prefetch {
+                while cluster.count("Scan") < 2 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(cluster.count("Scan"), if prefetch { 2 } else { 1 });
+            while let Some(row) = scanner.next().await.unwrap() {
+                rows.push(row);
+            }
+            assert_eq!(keys_of(&rows), keys);
+        }
+    });
+}
+
+/// What fails while nobody waits does not use up the caller's time: the tries begin when rows are wanted.
+#[test]
+fn a_failure_ahead_is_repaired_when_rows_are_wanted() {
+    run(|env| async move {
+        let (cluster, _, keys) = filled(&env).await;
+        let config = ClientConfig {
+            retry: RetryPolicy {
+                operation_timeout_ms: 500,
+                rpc_timeout_ms: 400,
+                ..config().retry
+            },
+            ..config()
+        };
+        let client = Client::connect(env.clone(), cluster.registry(), config).unwrap();
+        let mut scanner = client.scan(&table("t"), new_scan()).unwrap();
+        let lost = Error::new(Code::UnknownScanner, "lease");
+        let mut rows = vec![scanner.next().await.unwrap().unwrap()];
+        cluster.fault("Scan", Fault::Fail(lost));
+        // Longer than the operation may take.
+        env.clock().sleep(Duration::from_millis(600)).await;
+        while let Some(row) = scanner.next().await.unwrap() {
+            rows.push(row);
+        }
+        assert_eq!(keys_of(&rows), keys);
+        // Given up in the middle of a `next`, nothing is lost.
+        let mut scanner = client.scan(&table("t"), new_scan()).unwrap();
+        let mut rows = Vec::new();
+        loop {
+            let polled = futures::FutureExt::now_or_never(scanner.next());
+            match polled {
+                None => tokio::task::yield_now().await,
+                Some(row) => match row.unwrap() {
+                    Some(row) => rows.push(row),
+                    None => break,
+                },
+            }
+        }
+        assert_eq!(keys_of(&rows), keys);
     });
 }
 

@@ -188,6 +188,30 @@ fn the_region_before_a_row() {
     assert_eq!(before(""), Some(3), "the end of the table");
 }
 
+/// Rows of different gaps have a cached region between them.
+#[test]
+fn gaps_begin_where_cached_regions_end() {
+    let mut cache = Cache::default();
+    let gap = |cache: &Cache, text: &str, before| {
+        let start = cache.gap_start(&table(), &row(text), before);
+        String::from_utf8(start.to_vec()).unwrap()
+    };
+    assert_eq!(gap(&cache, "q", false), "");
+    cache.insert(KeyOrder::Plain, at(region("d", "f", 1), 1, 1));
+    cache.insert(KeyOrder::Plain, at(region("h", "k", 1), 1, 1));
+    for (text, before, expected) in [
+        ("a", false, ""),
+        ("g", false, "f"),
+        ("f", false, "f"),
+        ("h", true, "f"),
+        ("d", true, ""),
+        ("z", false, "k"),
+        ("", true, "k"),
+    ] {
+        assert_eq!(gap(&cache, text, before), expected, "{text} {before}");
+    }
+}
+
 /// Regions of `hbase:meta` are ordered by its comparator (L6): `t,a` before `t,a+`, against plain bytes.
 #[test]
 fn the_meta_order_is_used_for_meta() {

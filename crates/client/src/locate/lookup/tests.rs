@@ -62,6 +62,7 @@ fn failed(found: Result<Location, Miss>) -> (Check, Code, bool) {
     (miss.check, miss.error.code(), miss.relocates_above())
 }
 
+/// L15: the row that is usable is the answer, with its server and sequence number (L8).
 #[test]
 fn a_usable_row_is_the_answer() {
     let found = find("q", &[row_of(entry("m", "", 3))]).unwrap();
@@ -69,6 +70,34 @@ fn a_usable_row_is_the_answer() {
     assert_eq!(&found.region.start_key[..], b"m");
 }
 
+/// L15: closest at or before `table,row,99999999999999`, backwards, down to the table's first key.
+#[test]
+fn the_directory_is_read_backwards_from_behind_the_row() {
+    let (table, key) = (table("ns:t"), bytes("q"));
+    let mut wanted = Wanted {
+        table: &table,
+        order: KeyOrder::Plain,
+        row: &key,
+        position: Position::Holding,
+        replica: 0,
+    };
+    let scan = reversed_scan(&wanted);
+    assert_eq!(scan.start_row, bytes("ns:t,q,99999999999999"));
+    assert_eq!(scan.stop_row, bytes("ns:t,,"));
+    assert!(scan.reversed && scan.include_start_row && scan.include_stop_row);
+    assert_eq!(
+        scan.query.columns.keys().collect::<Vec<_>>(),
+        [&bytes("info")]
+    );
+    wanted.position = Position::Before;
+    let scan = reversed_scan(&wanted);
+    assert_eq!(scan.start_row, bytes("ns:t,q,00000000000000"));
+    let forward = forward_scan(&table, b"");
+    assert_eq!(forward.start_row, bytes("ns:t,,"));
+    assert_eq!(forward.stop_row, bytes("ns:t ,,"));
+}
+
+/// L16: each line of the table, with its error and whether the tier above is located anew.
 #[test]
 fn each_check_has_its_own_error() {
     assert_eq!(
@@ -128,7 +157,7 @@ fn each_check_has_its_own_error() {
     );
 }
 
-/// Read backwards, daughters come before their parent or, for its lower half, after nothing else.
+/// L15: read backwards, daughters come before their parent or, for its lower half, after nothing else.
 #[test]
 fn split_parents_are_skipped() {
     let rows = [
@@ -174,6 +203,7 @@ fn the_region_before_a_row() {
     );
 }
 
+/// L21: a replica's place stands in columns of its own.
 #[test]
 fn replicas_are_found_by_their_columns() {
     let cell = |qualifier: &str, value: &[u8]| {
@@ -217,6 +247,7 @@ fn replicas_are_found_by_their_columns() {
     assert_eq!(ask(2).unwrap_err().check, Check::NoServer);
 }
 
+/// L11: nothing of a disabled table, of a parent, or on a dead server is read along.
 #[test]
 fn only_served_regions_are_prefetched() {
     let mut closed = entry("a", "b", 1);
@@ -241,6 +272,7 @@ fn only_served_regions_are_prefetched() {
     assert_eq!(starts, [bytes(""), bytes("c")]);
 }
 
+/// L11: an ascending reader gets what follows, any other what lies before.
 #[test]
 fn reading_goes_forward_where_the_neighbour_is_known() {
     let table = table("t");
