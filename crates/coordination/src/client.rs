@@ -2,9 +2,9 @@
 //!
 //! One task per session holds the connection: it sends requests in order, pings, reconnects with the same session and sets
 //! the watches again. While suspended, requests wait; reads that were in flight are sent again, writes that were in flight
-//! end in `OutcomeUnknown`, because nobody can know. The session ends when the server says so, or by itself when the timeout
-//! has passed without any server, counted only while this process ran (see `awake`). A lease (C22) is another thing: whoever
-//! serves under the session compares [`Session::last_contact`] with the plain monotone clock.
+//! end in `OutcomeUnknown`, because nobody can know. The session ends when the server says so; one made by [`Session::connect`]
+//! also by itself when the timeout has passed without any server, counted only while this process ran (see `awake`). A lease
+//! (C22) is another thing: whoever serves under the session compares [`Session::lease_until`] with the plain monotone clock.
 //!
 //! It must not know what the znodes mean.
 
@@ -15,6 +15,7 @@ mod watches;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -99,6 +100,8 @@ impl Watch {
 struct Shared {
     state: watch::Sender<State>,
     facts: Mutex<Facts>,
+    /// Last contact plus timeout, in ns: read with every call that is served.
+    lease_until_ns: AtomicU64,
     password: Mutex<Bytes>,
 }
 
@@ -127,7 +130,11 @@ impl Shared {
     }
 
     fn with_facts(&self, change: impl FnOnce(&mut Facts)) {
-        change(&mut self.facts.lock().expect("nothing panics under this lock"));
+        let mut facts = self.facts.lock().expect("nothing panics under this lock");
+        change(&mut facts);
+        let lease_until = (facts.last_contact + facts.timeout).as_nanos();
+        let lease_until = u64::try_from(lease_until).unwrap_or(u64::MAX);
+        self.lease_until_ns.store(lease_until, Ordering::Release);
     }
 }
 
@@ -161,12 +168,33 @@ fn session_ended(state: State) -> Error {
 }
 
 impl Session {
-    /// Makes a session with one of these servers; asks for this timeout, and waits as long for a server to answer. `NotSent`
-    /// if none did.
+    /// Makes a session with one of these servers; asks for this timeout, and waits as long for a server to answer. It gives up
+    /// when no server has answered for that long: for those who can make another one.
+    ///
+    /// # Errors
+    /// `NotSent` if no server answered.
     pub async fn connect<E: Env>(
         env: E,
         servers: Vec<HostPort>,
         timeout: Duration,
+    ) -> Result<Self> {
+        Self::begin(env, servers, timeout, false).await
+    }
+
+    /// The same, but once made it is held on to until a server says that it is over, however long none answers: for the roles of
+    /// a cluster, which stop answering then but do not end (C22).
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn hold<E: Env>(env: E, servers: Vec<HostPort>, timeout: Duration) -> Result<Self> {
+        Self::begin(env, servers, timeout, true).await
+    }
+
+    async fn begin<E: Env>(
+        env: E,
+        servers: Vec<HostPort>,
+        timeout: Duration,
+        held: bool,
     ) -> Result<Self> {
         if servers.is_empty() {
             return Err(Error::invalid("no coordination server is named"));
@@ -174,12 +202,14 @@ impl Session {
         let shared = Arc::new(Shared {
             state: watch::Sender::new(State::Suspended),
             facts: Mutex::new(Facts::default()),
+            lease_until_ns: AtomicU64::new(0),
             password: Mutex::new(Bytes::from_static(&[0; 16])),
         });
         let (calls, queue) = mpsc::channel(CALLS_MAX);
         let mut states = shared.state.subscribe();
         let names = servers.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let driver = Driver::new(env.clone(), servers, timeout, Arc::clone(&shared), queue);
+        let shared_too = Arc::clone(&shared);
+        let driver = Driver::new(env.clone(), servers, timeout, held, shared_too, queue);
         env.spawn("coordination-session", driver.run());
         // The task gives up by itself after the timeout, or dies with its node.
         match states.wait_for(|state| *state != State::Suspended).await {
@@ -218,6 +248,12 @@ impl Session {
     /// session is certainly alive until this plus [`Session::timeout`] (C22).
     pub fn last_contact(&self) -> Duration {
         self.shared.facts().last_contact
+    }
+
+    /// Until when the session is certainly alive, on `env`'s monotone clock, which runs while the machine is suspended: whoever
+    /// serves under the session answers only before (C22). One atomic read.
+    pub fn lease_until(&self) -> Duration {
+        Duration::from_nanos(self.shared.lease_until_ns.load(Ordering::Acquire))
     }
 
     async fn call(&self, request: Request) -> Result<Result<Response, ErrorCode>> {

@@ -17,6 +17,7 @@ use cadastre_types::{
 use tokio::sync::watch;
 
 use crate::catalog::{Catalog, Change, MetaChange};
+use crate::executor::Pauses;
 use crate::journal::{self, Counters, Finished, Loaded, Write};
 use crate::locks::{Held, Locks};
 use crate::metrics;
@@ -186,7 +187,7 @@ impl<W: World> Active<W> {
     /// procedure of the first call.
     ///
     /// # Errors
-    /// What `plan` says; [`Code::CallQueueTooBig`] if too much is under way.
+    /// What `plan` says; [`Code::CallQueueTooBig`] if too much is under way; [`Code::RegionTooBusy`] while the disk is full.
     pub(crate) async fn submit(
         &self,
         lock: Lock,
@@ -236,19 +237,23 @@ impl<W: World> Active<W> {
         let active = self.clone();
         let (tell, told) = tokio::sync::oneshot::channel();
         self.world().spawn("submit", async move {
-            if !operation.is_single_write() {
-                active.write(batch).await;
+            if !operation.is_single_write()
+                && let Err(error) = active.try_write(batch).await
+            {
+                // The caller may be gone.
+                let _ = tell.send(Err(error));
+                return;
             }
             for change in operation.begin() {
                 active.state().catalog.apply(&change);
             }
             let procedure = active.enter(ticket, operation);
             // The caller may be gone.
-            let _ = tell.send(());
+            let _ = tell.send(Ok(()));
             active.execute(procedure, held).await;
         });
         told.await
-            .map_err(|_| Error::new(Code::MasterStopped, "the master is stopping"))?;
+            .map_err(|_| Error::new(Code::MasterStopped, "the master is stopping"))??;
         Ok(id)
     }
 
@@ -282,12 +287,49 @@ impl<W: World> Active<W> {
         });
     }
 
-    /// Writes to the master's store. A store that refuses is the end of this master: what it believes and what is durable
+    /// Writes to the master's store, once. A store that fails is the end of this master: what it believes and what is durable
     /// could differ from then on.
-    pub(crate) async fn write(&self, batch: Vec<Write>) {
-        if let Err(error) = self.world().journal(batch).await {
-            self.cannot_go_on(error.context("the master's store")).await;
+    ///
+    /// # Errors
+    /// [`Code::RegionTooBusy`]: nothing has happened, and it may be tried again (C17).
+    async fn try_write(&self, batch: Vec<Write>) -> Result<()> {
+        match self.world().journal(batch).await {
+            Err(error) if error.code() != Code::RegionTooBusy => {
+                self.cannot_go_on(error.context("the master's store")).await;
+                Ok(())
+            }
+            written => written,
         }
+    }
+
+    /// The same, however long the disk is full.
+    pub(crate) async fn write(&self, batch: Vec<Write>) {
+        let mut pauses = Pauses::new();
+        while let Err(error) = self.try_write(batch.clone()).await {
+            tracing::warn!(%error, "the master's store takes no writes; tried again");
+            self.world().sleep(pauses.next()).await;
+        }
+    }
+
+    /// Writes changes down and takes them over.
+    pub(crate) async fn record(&self, changes: impl IntoIterator<Item = Change>) {
+        let changes: Vec<Change> = changes.into_iter().collect();
+        self.write(changes.iter().map(journal::change).collect())
+            .await;
+        let mut state = self.state();
+        for change in &changes {
+            state.catalog.apply(change);
+        }
+    }
+
+    /// Gives an answer on, unless it says that a newer master has taken over: that is the end of this one (C19).
+    pub(crate) async fn heed<T>(&self, answer: Result<T>) -> Result<T> {
+        if let Err(error) = &answer
+            && error.code() == Code::MasterDeposed
+        {
+            self.cannot_go_on(error.clone()).await;
+        }
+        answer
     }
 
     /// The end of this master, by an error that no other try can mend. Never returns: the process ends, or is ending.

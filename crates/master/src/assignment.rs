@@ -18,6 +18,8 @@ pub struct Wanted {
     pub last: Option<ServerName>,
     /// A server that has just refused it: taken only if there is no other.
     pub avoid: Option<ServerName>,
+    /// The epoch it has, if a server has just said so; else what is written down counts.
+    pub epoch: Option<u64>,
 }
 
 impl Wanted {
@@ -27,6 +29,7 @@ impl Wanted {
             info,
             last: None,
             avoid: None,
+            epoch: None,
         }
     }
 }
@@ -132,12 +135,11 @@ pub fn homeless(
             });
             if !served {
                 wanted.push(Wanted {
-                    info: region.info.clone(),
                     last: region
                         .placement
                         .as_ref()
                         .map(|placement| placement.server.clone()),
-                    avoid: None,
+                    ..Wanted::new(region.info.clone())
                 });
             }
         }

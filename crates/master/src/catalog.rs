@@ -41,6 +41,10 @@ pub enum Change {
     Garbage(RegionInfo),
     /// That has been done.
     GarbageDone(RegionInfo),
+    /// The epoch that a region's last opening left (C20).
+    Epoch(EncodedName, u64),
+    /// Nobody will open it any more.
+    NoEpoch(EncodedName),
 }
 
 /// A change of `hbase:meta`. A list of them is written as one batch (C21).
@@ -110,6 +114,8 @@ pub struct Catalog {
     tables: BTreeMap<TableName, Table>,
     regions: BTreeMap<EncodedName, RegionEntry>,
     garbage: BTreeMap<EncodedName, RegionInfo>,
+    /// Epochs of the regions' last openings, as far as they were written down.
+    epochs: BTreeMap<EncodedName, u64>,
 }
 
 impl Catalog {
@@ -165,6 +171,12 @@ impl Catalog {
             }
             Change::GarbageDone(region) => {
                 self.garbage.remove(&region.encoded_name());
+            }
+            Change::Epoch(region, epoch) => {
+                self.epochs.insert(region.clone(), *epoch);
+            }
+            Change::NoEpoch(region) => {
+                self.epochs.remove(region);
             }
         }
     }
@@ -262,6 +274,11 @@ impl Catalog {
     /// All regions by encoded name.
     pub fn regions(&self) -> impl Iterator<Item = &RegionEntry> {
         self.regions.values()
+    }
+
+    /// The epoch that the region's last opening left, as far as it was written down; 0 if none was.
+    pub fn epoch(&self, name: &EncodedName) -> u64 {
+        self.epochs.get(name).copied().unwrap_or_default()
     }
 
     /// Regions whose data is still to be deleted.

@@ -15,11 +15,10 @@ use futures::StreamExt;
 use crate::active::Active;
 use crate::assignment::{self, Loads, Wanted};
 use crate::catalog::{Change, MetaChange, Placement};
-use crate::journal;
 use crate::locks::Held;
 use crate::metrics;
 use crate::procedure::{Command, Event, Operation, Procedure};
-use crate::world::{Notice, OpenOrder, World};
+use crate::world::{Notice, OpenOrder, Opening, World};
 
 /// Regions in one order to open: enough that a server overlaps their openings, few enough that one order stays small.
 const REGIONS_PER_ORDER: usize = 32;
@@ -122,7 +121,7 @@ impl<W: World> Active<W> {
     /// Writes a batch to `hbase:meta`, however long it takes, and takes it over.
     pub(crate) async fn commit(&self, changes: &[MetaChange]) {
         let mut pauses = Pauses::new();
-        while let Err(error) = self.world().write_meta(changes).await {
+        while let Err(error) = self.heed(self.world().write_meta(changes).await).await {
             let pause = pauses.next();
             metrics::meta_write_failed();
             tracing::warn!(%error, ?pause, "hbase:meta could not be written; tried again");
@@ -136,7 +135,7 @@ impl<W: World> Active<W> {
     pub(crate) async fn try_commit(&self, changes: &[MetaChange]) -> bool {
         let mut pauses = Pauses::new();
         for _ in 0..META_TRIES {
-            match self.world().write_meta(changes).await {
+            match self.heed(self.world().write_meta(changes).await).await {
                 Ok(()) => {
                     self.apply_meta(changes);
                     return true;
@@ -259,27 +258,33 @@ impl<W: World> Active<W> {
                     let table = table.expect("a table stays while its lock is held");
                     Arc::clone(&table.descriptor)
                 };
-                let known = catalog.region(&region.info.encoded_name());
-                let epoch = known
-                    .and_then(|r| r.placement.as_ref())
-                    .map_or(0, |p| p.epoch);
+                let written = catalog.epoch(&region.info.encoded_name());
                 orders.push(OpenOrder {
                     info: region.info.clone(),
                     descriptor,
-                    // After a refusal the epoch may have been raised by an answer that was lost.
-                    expected_epoch: (epoch > 0 && region.avoid.is_none()).then_some(epoch),
+                    expected_epoch: region.epoch.unwrap_or(written),
                 });
                 ordered.push(region);
             }
         });
-        match self.world().open(&server, &orders).await {
-            Ok(states) => {
-                for (index, region) in ordered.into_iter().enumerate() {
-                    match states.get(index).cloned().flatten() {
-                        Some(placement) => {
+        match self.heed(self.world().open(&server, &orders).await).await {
+            Ok(answers) => {
+                let expected = orders.iter().map(|order| order.expected_epoch);
+                for ((region, answer), expected) in ordered.into_iter().zip(answers).zip(expected) {
+                    match answer {
+                        Opening::Open(placement) => {
                             round.opened.insert(region.info.encoded_name(), placement);
                         }
-                        None => round.left.push(Wanted {
+                        // The answer to an earlier order was lost, or never written down. The next order is as safe as this
+                        // one: it is refused if yet another opening comes before it (C20).
+                        Opening::OtherEpoch(epoch) if epoch != expected => {
+                            round.left.push(Wanted {
+                                last: Some(server.clone()),
+                                epoch: Some(epoch),
+                                ..region
+                            })
+                        }
+                        Opening::OtherEpoch(_) | Opening::Failed => round.left.push(Wanted {
                             avoid: Some(server.clone()),
                             ..region
                         }),
@@ -329,7 +334,7 @@ impl<W: World> Active<W> {
     async fn close_on(&self, server: &ServerName, region: &RegionInfo) {
         let mut pauses = Pauses::new();
         while self.world().servers().borrow().contains(server) {
-            match self.world().close(server, region).await {
+            match self.heed(self.world().close(server, region).await).await {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::warn!(%server, region = %region.encoded_name(), %error, "a region did not close");
@@ -417,7 +422,7 @@ impl<W: World> Active<W> {
     }
 
     pub(crate) async fn announce_one(&self, notice: Notice) {
-        if let Err(error) = self.world().announce(notice).await {
+        if let Err(error) = self.heed(self.world().announce(notice).await).await {
             tracing::warn!(%error, "the coordination service was not told");
         }
     }
@@ -444,18 +449,18 @@ impl<W: World> Active<W> {
         let mut done = Vec::new();
         for region in &garbage {
             match self.delete_data_of_one(region).await {
-                Ok(()) => done.push(Change::GarbageDone(region.clone())),
+                Ok(()) => done.extend([
+                    Change::GarbageDone(region.clone()),
+                    Change::NoEpoch(region.encoded_name()),
+                ]),
                 // Tried again with the next garbage, or by the next master.
                 Err(error) => {
                     tracing::warn!(region = %region.encoded_name(), %error, "the data of a deleted region stays for now");
                 }
             }
         }
-        self.write(done.iter().map(journal::change).collect()).await;
+        self.record(done).await;
         let mut state = self.state();
-        for change in &done {
-            state.catalog.apply(change);
-        }
         for region in &garbage {
             state.collecting.remove(&region.encoded_name());
         }
@@ -466,7 +471,7 @@ impl<W: World> Active<W> {
     async fn delete_data_of_one(&self, region: &RegionInfo) -> Result<()> {
         let live = self.world().servers().borrow().clone();
         for server in &live {
-            self.world().close(server, region).await?;
+            self.heed(self.world().close(server, region).await).await?;
         }
         self.world().delete_data(region).await
     }

@@ -3,6 +3,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `epoch` | the highest master epoch (C19) |
+//! | `epoch/REGION` | the epoch that the region's last opening left (C20), by encoded name |
 //! | `counters` | next procedure id, last region id: neither is ever used twice |
 //! | `table/NAME` | `TableSchema` with family ids, next family id (C6) |
 //! | `namespace/NAME` | `NamespaceDescriptor` |
@@ -15,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cadastre_types::{Error, RegionInfo, Result, TableName};
+use cadastre_types::{EncodedName, Error, RegionInfo, Result, TableName};
 use cadastre_wire::{convert, exception, pb};
 
 use crate::catalog::Change;
@@ -64,7 +65,7 @@ pub struct Loaded {
     pub epoch: u64,
     /// Counters.
     pub counters: Counters,
-    /// Namespaces, tables and garbage.
+    /// Namespaces, tables, garbage and regions' epochs.
     pub changes: Vec<Change>,
     /// Procedures that have not ended, in the order of their ids.
     pub running: Vec<(Ticket, Operation)>,
@@ -85,7 +86,7 @@ fn procedure_key(id: ProcedureId) -> Bytes {
     key("procedure", &format!("{id:016x}"))
 }
 
-/// A change of namespaces, tables or garbage.
+/// A change of namespaces, tables, garbage or regions' epochs.
 pub fn change(change: &Change) -> Write {
     match change {
         Change::PutTable(record) => (
@@ -103,6 +104,11 @@ pub fn change(change: &Change) -> Write {
             Some(Writer::new().field(1, &region_bytes(region)).finish()),
         ),
         Change::GarbageDone(region) => (key("garbage", region.encoded_name().as_str()), None),
+        Change::Epoch(region, epoch) => (
+            key("epoch", region.as_str()),
+            Some(Writer::new().number(1, *epoch).finish()),
+        ),
+        Change::NoEpoch(region) => (key("epoch", region.as_str()), None),
     }
 }
 
@@ -566,6 +572,14 @@ fn load_one(loaded: &mut Loaded, key: &str, value: Bytes) -> Result<()> {
         Some(("garbage", _)) => loaded
             .changes
             .push(Change::Garbage(region_from(field(1)?)?)),
+        Some(("epoch", region)) => {
+            let name = EncodedName::from_specifier(region.as_bytes());
+            if name.as_str() != region {
+                return Err(Error::corrupt("the epoch of no region"));
+            }
+            let epoch = fields::number(&field(1)?)?;
+            loaded.changes.push(Change::Epoch(name, epoch));
+        }
         Some(("switch", name)) => {
             let on = one_byte(&field(1)?)? == 1;
             loaded.switches.insert(name.to_owned(), on);

@@ -430,10 +430,20 @@ impl Procedure {
             },
             Step::Commit => Command::Commit(self.operation.commit(&self.placements)),
             Step::Finish => Command::Finish {
-                changes: self.operation.end(self.failure.is_some()),
+                changes: self.end(),
                 failure: self.failure.clone(),
             },
         })
+    }
+
+    /// What is written with the outcome, the epochs of what was opened included.
+    fn end(&self) -> Vec<Change> {
+        let epochs = self
+            .placements
+            .iter()
+            .map(|(region, placement)| Change::Epoch(region.clone(), placement.epoch));
+        let changes = self.operation.end(self.failure.is_some());
+        changes.into_iter().chain(epochs).collect()
     }
 
     /// Whether the driver may give up the present command. Not once clients may have seen an effect.

@@ -19,9 +19,9 @@ use cadastre_types::{Error, RegionInfo, Result, ServerName};
 use cadastre_wire::{Service, pb};
 use tokio::sync::watch;
 
-use crate::catalog::{MetaChange, Placement};
+use crate::catalog::MetaChange;
 use crate::journal::Write;
-use crate::world::{MetaRow, Notice, OpenOrder, World};
+use crate::world::{MetaRow, Notice, OpenOrder, Opening, World};
 
 pub(crate) use znodes::Znodes;
 
@@ -135,7 +135,14 @@ impl<E: Env> World for RealWorld<E> {
         self.inner.kv.write(batch).await
     }
 
+    async fn claim_meta(&self) -> Result<()> {
+        self.write_meta_rows(&[]).await
+    }
+
     async fn write_meta(&self, changes: &[MetaChange]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
         self.write_meta_rows(changes).await
     }
 
@@ -159,11 +166,7 @@ impl<E: Env> World for RealWorld<E> {
         self.inner.servers.clone()
     }
 
-    async fn open(
-        &self,
-        server: &ServerName,
-        orders: &[OpenOrder],
-    ) -> Result<Vec<Option<Placement>>> {
+    async fn open(&self, server: &ServerName, orders: &[OpenOrder]) -> Result<Vec<Opening>> {
         self.order_open(server, orders).await
     }
 

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::active::Active;
 use crate::assignment::{self, Wanted};
-use crate::catalog::MetaChange;
+use crate::catalog::{Change, MetaChange, Placement};
 use crate::executor::Pauses;
 use crate::locks::Held;
 use crate::metrics;
@@ -136,7 +136,7 @@ impl<W: World> Active<W> {
         let live = self.world().servers().borrow().clone();
         let answers = futures::stream::iter(live)
             .map(|server| async move {
-                match self.world().online(&server).await {
+                match self.heed(self.world().online(&server).await).await {
                     Ok(regions) => Some((server, regions)),
                     Err(error) => {
                         tracing::warn!(%server, %error, "a server does not say what it has open");
@@ -155,7 +155,7 @@ impl<W: World> Active<W> {
             .for_each_concurrent(ASKED_AT_ONCE, |(server, region)| async move {
                 let encoded = region.encoded_name();
                 tracing::warn!(%server, region = %encoded, "a server holds a region that is not its own; it is closed");
-                if let Err(error) = self.world().close(&server, &region).await {
+                if let Err(error) = self.heed(self.world().close(&server, &region).await).await {
                     tracing::warn!(%server, region = %encoded, %error, "it did not close");
                 }
             })
@@ -176,6 +176,7 @@ impl<W: World> Active<W> {
         // A second try at once: a server that refused is then avoided.
         for _ in 0..2 {
             let round = self.open_round(wanted).await;
+            self.record_epochs(&round.opened).await;
             let changes: Vec<MetaChange> = round
                 .opened
                 .into_iter()
@@ -215,6 +216,7 @@ impl<W: World> Active<W> {
         let mut pauses = Pauses::new();
         loop {
             let round = self.open_round(wanted).await;
+            self.record_epochs(&round.opened).await;
             if let Some((_, placement)) = round.opened.into_iter().next() {
                 self.place_meta(placement.server).await;
                 return;
@@ -229,11 +231,11 @@ impl<W: World> Active<W> {
         tracing::info!(%server, "hbase:meta is open");
         self.world().set_meta_place(Some(server.clone()));
         let mut pauses = Pauses::new();
-        while let Err(error) = self
-            .world()
-            .announce(Notice::MetaPlace(server.clone()))
-            .await
-        {
+        loop {
+            let notice = Notice::MetaPlace(server.clone());
+            let Err(error) = self.heed(self.world().announce(notice).await).await else {
+                return;
+            };
             tracing::warn!(%error, "the place of hbase:meta could not be written; tried again");
             self.world().sleep(pauses.next()).await;
         }
@@ -246,10 +248,27 @@ impl<W: World> Active<W> {
         let _ = servers.wait_for(|servers| servers.len() >= count).await;
     }
 
-    /// Has `hbase:meta` open, before anything else is known.
-    pub(crate) async fn ensure_meta_now(&self) {
+    /// Writes down what epochs openings have left, before anything says that the regions are open (C20).
+    async fn record_epochs(&self, opened: &BTreeMap<EncodedName, Placement>) {
+        let epochs = opened.iter();
+        self.record(epochs.map(|(region, p)| Change::Epoch(region.clone(), p.epoch)))
+            .await;
+    }
+
+    /// Has `hbase:meta` open, and takes it over: from then on whatever an earlier master still writes is refused (C19).
+    ///
+    /// # Errors
+    /// If it could not be written.
+    pub(crate) async fn take_meta(&self) -> Result<()> {
+        // Asking tells every live server this master's epoch: orders of an earlier master are refused from then on.
         let online = self.ask_all().await;
         self.ensure_meta(&online).await;
+        self.heed(self.world().claim_meta().await).await?;
+        // Written anew even if it says the same: what an earlier master has still to write there is refused then.
+        if let Some(server) = self.world().meta_place() {
+            self.place_meta(server).await;
+        }
+        Ok(())
     }
 
     /// Reads `hbase:meta` into the catalog. A row that belongs to no table of ours is left alone and said.

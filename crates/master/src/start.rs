@@ -3,7 +3,7 @@
 //! 1. Session with the coordination service; listen; serve: ClientMetaService at once, MasterService refuses until step 6.
 //! 2. Race for the ephemeral znode `master`; who loses stands by and waits.
 //! 3. Open the master's store, which fences an earlier master out of it; raise the epoch (C19); publish the cluster's id.
-//! 4. Wait for a region server; have `hbase:meta` open; read it.
+//! 4. Wait for a region server; have `hbase:meta` open; raise the epoch there; read it.
 //! 5. Go on with procedures that had not ended; give every region of an enabled table a server.
 //! 6. Ready. From now on keep it so.
 //!
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use cadastre_coordination::{Session, State as SessionState};
 use cadastre_env::{Clock, Env, HostPort, Listener, Net};
-use cadastre_store::Store;
+use cadastre_store::{Kv, Store};
 use cadastre_types::{Code, Error, ErrorKind, Result, ServerName};
 use rand::RngCore;
 use tokio::sync::watch;
@@ -117,7 +117,7 @@ impl<E: Env> Master<E> {
     /// # Errors
     /// If it cannot listen or reach the coordination service.
     pub async fn start(env: E, store: Store<E>, config: MasterConfig) -> Result<Self> {
-        let session = Session::connect(
+        let session = Session::hold(
             env.clone(),
             config.coordination.clone(),
             config.session_timeout,
@@ -282,7 +282,7 @@ async fn become_active<E: Env>(
     let kv = store.open_kv("master").await?;
     let loaded = journal::load(kv.scan_prefix(b"").await?)?;
     let epoch = loaded.epoch + 1;
-    kv.write(vec![journal::epoch(epoch)]).await?;
+    write_epoch(&shared.env, &kv, epoch).await?;
     tracing::info!(name = %shared.name, epoch, "this master is active");
     znodes.put_cluster_id(&shared.cluster_id).await?;
     let started = httpdate(shared.env.clock().wall());
@@ -319,6 +319,20 @@ async fn become_active<E: Env>(
     Ok(active)
 }
 
+/// Waits while the disk is full (C17).
+async fn write_epoch<E: Env>(env: &E, kv: &Kv<E>, epoch: u64) -> Result<()> {
+    let mut pauses = Pauses::new();
+    loop {
+        match kv.write(vec![journal::epoch(epoch)]).await {
+            Err(error) if error.code() == Code::RegionTooBusy => {
+                tracing::warn!(%error, "the master's store takes no writes; tried again");
+                env.clock().sleep(pauses.next()).await;
+            }
+            written => return written,
+        }
+    }
+}
+
 /// Has `hbase:meta` open and reads it, however long that takes: without it nothing can be served.
 ///
 /// # Errors
@@ -326,11 +340,11 @@ async fn become_active<E: Env>(
 async fn read_meta<W: World>(active: &Active<W>) -> Result<()> {
     let mut pauses = Pauses::new();
     loop {
-        active.ensure_meta_now().await;
-        let error = match active.load_meta().await {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
+        let read = match active.take_meta().await {
+            Ok(()) => active.load_meta().await,
+            Err(error) => Err(error),
         };
+        let Err(error) = read else { return Ok(()) };
         match error.kind() {
             ErrorKind::Retry | ErrorKind::Relocate | ErrorKind::Failover => {
                 tracing::warn!(%error, "hbase:meta could not be read; tried again");

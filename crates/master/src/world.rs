@@ -24,8 +24,19 @@ pub struct OpenOrder {
     pub info: RegionInfo,
     /// Its table's schema, with family ids.
     pub descriptor: Arc<TableDescriptor>,
-    /// The epoch it had last, if this master knows it (C20).
-    pub expected_epoch: Option<u64>,
+    /// The epoch of its last opening, as far as this master knows; 0 if it never was open (C20).
+    pub expected_epoch: u64,
+}
+
+/// What came of an order to open a region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// It is open there.
+    Open(Placement),
+    /// Its last opening left this epoch, not the expected one: perhaps an answer was lost. Nothing has changed.
+    OtherEpoch(u64),
+    /// It failed there.
+    Failed,
 }
 
 /// What people and old clients find in the coordination service. Nothing depends on it but `hbase:meta`'s place.
@@ -58,7 +69,10 @@ pub trait World: Clone + Send + Sync + 'static {
 
     /// Writes a batch to the master's own store, durable and atomic.
     fn journal(&self, batch: Vec<Write>) -> impl Future<Output = Result<()>> + Send;
-    /// Writes a batch to `hbase:meta`, durable and atomic. Tries once, wherever [`Self::set_meta_place`] said.
+    /// Raises the master's epoch in `hbase:meta` to this master's, after which an older one's writes there are refused (C19).
+    fn claim_meta(&self) -> impl Future<Output = Result<()>> + Send;
+    /// Writes a batch to `hbase:meta`, durable, atomic, and only if no newer master has written there:
+    /// [`Code::MasterDeposed`](cadastre_types::Code::MasterDeposed) else. Tries once, wherever [`Self::set_meta_place`] said.
     fn write_meta(&self, changes: &[MetaChange]) -> impl Future<Output = Result<()>> + Send;
     /// Every row of `hbase:meta`, decoded.
     fn read_meta(&self) -> impl Future<Output = Result<Vec<MetaRow>>> + Send;
@@ -69,12 +83,12 @@ pub trait World: Clone + Send + Sync + 'static {
 
     /// Servers whose sessions are alive.
     fn servers(&self) -> watch::Receiver<BTreeSet<ServerName>>;
-    /// Opens regions on a server; `None` for one that failed there.
+    /// Opens regions on a server; an answer for each.
     fn open(
         &self,
         server: &ServerName,
         orders: &[OpenOrder],
-    ) -> impl Future<Output = Result<Vec<Option<Placement>>>> + Send;
+    ) -> impl Future<Output = Result<Vec<Opening>>> + Send;
     /// Closes a region on a server. It is no error if it was not there.
     fn close(
         &self,

@@ -50,7 +50,11 @@ pub(crate) struct Terms {
 ///
 /// # Errors
 /// HBase's: unknown family, cell too big, empty or too long row, read-only table.
-fn prepare<E: Env>(hosted: &Hosted<E>, mut mutation: Mutation, plain: bool) -> Result<Mutation> {
+pub(crate) fn prepare<E: Env>(
+    hosted: &Hosted<E>,
+    mut mutation: Mutation,
+    plain: bool,
+) -> Result<Mutation> {
     let descriptor = hosted.region.descriptor();
     check_row_length(&mutation.row)?;
     let in_region = hosted.check_row(&mutation.row, operation_name(mutation.kind));
@@ -158,7 +162,7 @@ fn whole_row_markers(mutation: &Mutation, descriptor: &TableDescriptor) -> Vec<C
 }
 
 /// Whether a mutation can be written without reading its row.
-fn is_blind(mutation: &Mutation) -> bool {
+pub(crate) fn is_blind(mutation: &Mutation) -> bool {
     match mutation.kind {
         MutationKind::Put => true,
         MutationKind::Delete => !mutation.cells.iter().any(deletes_newest),
@@ -171,7 +175,7 @@ fn deletes_newest(cell: &Cell) -> bool {
 }
 
 /// Gives "now" to the cells that want it.
-fn stamp(cells: &mut [Cell], now: i64) {
+pub(crate) fn stamp(cells: &mut [Cell], now: i64) {
     for cell in cells {
         if cell.timestamp == LATEST_TIMESTAMP {
             cell.timestamp = now;

@@ -41,15 +41,26 @@ fn unknown(call: &Call) -> Error {
     Error::unsupported(format_args!("{}.{}", call.service.name(), call.method))
 }
 
+/// A call on data. What was read may be told only while nobody else can have been given the region: the lease is looked at after
+/// the read (C22). Before a write it is looked at too, or a client that repeats what is not answered would write each time.
 async fn client<E: Env>(server: &Arc<Server<E>>, call: Call) -> Result<Reply> {
+    if matches!(call.method.as_str(), "Mutate" | "Multi") {
+        server.check_lease()?;
+    }
+    let answer = execute(server, &call).await;
+    server.check_lease()?;
+    answer
+}
+
+async fn execute<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
     match call.method.as_str() {
-        "Get" => get::get(server, &call).await,
-        "Mutate" => mutate::mutate(server, &call).await,
-        "Multi" => multi::multi(server, &call).await,
-        "Scan" => scan::scan(server, &call).await,
-        "ExecService" => exec_service::exec_service(server, &call).await,
-        "ExecRegionServerService" => exec_service::exec_server_service(&call),
-        _ => Err(unknown(&call)),
+        "Get" => get::get(server, call).await,
+        "Mutate" => mutate::mutate(server, call).await,
+        "Multi" => multi::multi(server, call).await,
+        "Scan" => scan::scan(server, call).await,
+        "ExecService" => exec_service::exec_service(server, call).await,
+        "ExecRegionServerService" => exec_service::exec_server_service(call),
+        _ => Err(unknown(call)),
     }
 }
 
@@ -58,7 +69,7 @@ async fn admin<E: Env>(server: &Arc<Server<E>>, call: Call) -> Result<Reply> {
         "OpenRegion" => open_region::open_region(server, &call).await,
         "CloseRegion" => close_region::close_region(server, &call).await,
         "GetRegionInfo" => region_info::region_info(server, &call).await,
-        "GetOnlineRegion" => Ok(region_info::online_regions(server)),
+        "GetOnlineRegion" => region_info::online_regions(server, &call),
         "GetRegionLoad" => region_load::region_load(server, &call),
         "FlushRegion" => flush_region::flush_region(server, &call).await,
         "CompactRegion" => compact_region::compact_region(server, &call),

@@ -11,6 +11,7 @@ mod condition;
 mod dispatch;
 mod endpoint;
 mod filter;
+mod guarded;
 mod read;
 mod regions;
 mod requests;

@@ -83,7 +83,7 @@ impl<E: Env> Server<E> {
     /// Refuses orders of a master that has been deposed.
     ///
     /// # Errors
-    /// `Fenced` for an epoch below one seen before.
+    /// `MasterDeposed` for an epoch below one seen before.
     pub(crate) fn check_master_epoch(&self, epoch: Option<u64>) -> Result<()> {
         let epoch = epoch.ok_or_else(|| {
             Error::invalid("an order to a region server must carry the master's epoch")
@@ -91,11 +91,30 @@ impl<E: Env> Server<E> {
         let highest = self.master_epoch.fetch_max(epoch, Ordering::SeqCst);
         if epoch < highest {
             return Err(Error::new(
-                Code::Fenced,
+                Code::MasterDeposed,
                 format!("the order of master epoch {epoch} comes after one of epoch {highest}"),
             ));
         }
         Ok(())
+    }
+
+    /// Refuses to answer once the session may be over: the regions may be another server's by then (C22). While only the
+    /// coordination service is away nothing else happens; when it answers again, so does this server.
+    ///
+    /// # Errors
+    /// `NotServingRegion`, after which clients look the region up again and come back here if nobody took it.
+    pub(crate) fn check_lease(&self) -> Result<()> {
+        if self.env.clock().mono() < self.session.lease_until() {
+            return Ok(());
+        }
+        metrics::counter!("cadastre_lease_refusals_total").increment(1);
+        Err(Error::new(
+            Code::NotServingRegion,
+            format!(
+                "{} has not heard of the coordination service for so long that its regions may be another server's",
+                self.name
+            ),
+        ))
     }
 
     /// Asks the server to stop; it does so by itself.
@@ -117,7 +136,7 @@ impl<E: Env> RegionServer<E> {
     /// # Errors
     /// If it cannot listen or reach the coordination service.
     pub async fn start(env: E, store: Store<E>, config: RegionServerConfig) -> Result<Self> {
-        let session = Session::connect(
+        let session = Session::hold(
             env.clone(),
             config.coordination.clone(),
             config.session_timeout,

@@ -254,8 +254,15 @@ fn a_second_open_fences_the_first_and_a_second_process_is_refused() {
         stale.expected_epoch = Some(region.epoch() - 1);
         let error = store.open_region(stale).await.err().unwrap();
         assert_eq!(error.code(), Code::Fenced);
+        let last = store.region_epoch(region.info()).await.unwrap();
+        assert_eq!(last, region.epoch());
+        let mut never = spec(&table);
+        never.info.region_id += 1;
+        assert_eq!(store.region_epoch(&never.info).await.unwrap(), 0);
+        never.expected_epoch = Some(0);
+        assert_eq!(store.open_region(never).await.unwrap().epoch(), 1);
         let mut next = spec(&table);
-        next.expected_epoch = Some(region.epoch());
+        next.expected_epoch = Some(last);
         let again = store.open_region(next).await.unwrap();
         assert_eq!(get(&again, "r", &Query::default()).await, ["f:q@1=1"]);
         store.close().await.unwrap();

@@ -64,6 +64,8 @@ pub(super) struct Driver<E: Env> {
     servers: Vec<HostPort>,
     next_server: usize,
     asked_timeout: Duration,
+    /// Never given up by itself once it was made.
+    held: bool,
     shared: Arc<Shared>,
     queue: mpsc::Receiver<Call>,
     /// Reads to be sent again on the next connection, in order.
@@ -87,6 +89,7 @@ impl<E: Env> Driver<E> {
         env: E,
         servers: Vec<HostPort>,
         asked_timeout: Duration,
+        held: bool,
         shared: Arc<Shared>,
         queue: mpsc::Receiver<Call>,
     ) -> Self {
@@ -96,6 +99,7 @@ impl<E: Env> Driver<E> {
             next_server: rng.random_range(0..servers.len()),
             servers,
             asked_timeout,
+            held,
             shared,
             queue,
             again: VecDeque::new(),
@@ -128,10 +132,13 @@ impl<E: Env> Driver<E> {
         let over = loop {
             let mono = self.mono();
             let silent = self.awake.wake(mono).saturating_sub(self.last_answer);
-            if silent >= self.timeout() {
-                break State::Expired;
+            let mut left = self.timeout().saturating_sub(silent);
+            if left.is_zero() {
+                if !self.is_held() {
+                    break State::Expired;
+                }
+                left = self.timeout();
             }
-            let left = self.timeout() - silent;
             let heard_before = self.last_heard;
             match self.connection(left).await {
                 Ended::Over(state) => break state,
@@ -157,6 +164,11 @@ impl<E: Env> Driver<E> {
         // The state first: whoever sees its call or watch end finds out why.
         self.shared.state.send_replace(over);
         // What waits is answered by its channels' end.
+    }
+
+    /// Whether a server may still be waited for beyond the timeout: the session was made, and somebody has it.
+    fn is_held(&self) -> bool {
+        self.held && self.shared.facts().id != 0 && !self.queue.is_closed()
     }
 
     /// A pause, drawn so that many clients do not come back together.

@@ -253,6 +253,32 @@ fn a_restarted_server_ends_the_session() {
 }
 
 #[test]
+fn a_held_session_outlives_the_absence_of_every_server_but_its_lease_does_not() {
+    run(|env| async move {
+        let server = start(&env).await;
+        let names = server.names();
+        let session = Session::hold(env.clone(), names, Duration::from_secs(9))
+            .await
+            .unwrap();
+        assert_eq!(
+            session.lease_until(),
+            session.last_contact() + session.timeout()
+        );
+        assert!(session.lease_until() > env.clock().mono());
+        server.stop(&env).await;
+        env.reachable(false);
+        env.pass(Duration::from_secs(60)).await;
+        assert_eq!(session.state(), State::Suspended);
+        assert!(session.lease_until() < env.clock().mono());
+        // A server that comes back says what has become of it: ours, started anew, knows it no more.
+        env.reachable(true);
+        let _again = start_at(&env, server.address).await;
+        env.pass_until("expired", || session.state() == State::Expired)
+            .await;
+    });
+}
+
+#[test]
 fn without_any_server_the_session_ends_by_itself() {
     run(|env| async move {
         let server = start(&env).await;

@@ -98,6 +98,7 @@ fn what_is_written_is_read_again() {
     let region = regions_of(&TableName::parse("x").unwrap(), Vec::new(), 3)
         .unwrap()
         .remove(0);
+    let gone = EncodedName::from_specifier(b"0123456789abcdef0123456789abcdef");
     let mut writes = vec![
         epoch(7),
         counters(Counters {
@@ -110,6 +111,10 @@ fn what_is_written_is_read_again() {
         change(&Change::PutNamespace(Namespace::new("gone"))),
         change(&Change::DeleteNamespace("gone".into())),
         change(&Change::Garbage(region.clone())),
+        change(&Change::Epoch(region.encoded_name(), 7)),
+        change(&Change::Epoch(RegionInfo::meta().encoded_name(), 8)),
+        change(&Change::Epoch(gone.clone(), 9)),
+        change(&Change::NoEpoch(gone.clone())),
     ];
     for (id, operation) in (10..).zip(operations()) {
         writes.push(intent(&ticket(id), &operation));
@@ -144,6 +149,9 @@ fn what_is_written_is_read_again() {
         .changes
         .iter()
         .for_each(|change| catalog.apply(change));
+    assert_eq!(catalog.epoch(&region.encoded_name()), 7);
+    assert_eq!(catalog.epoch(&RegionInfo::meta().encoded_name()), 8);
+    assert_eq!(catalog.epoch(&gone), 0);
     assert_eq!(catalog.tables().next().unwrap().1.record, record());
     assert_eq!(catalog.namespaces().count(), 3);
     assert_eq!(catalog.garbage().collect::<Vec<_>>(), [&region]);

@@ -1,8 +1,9 @@
 //! `hbase:meta` over RPC: batches in, rows out. The region is asked for directly where the master itself has opened it; clients
 //! look it up, the master knows.
 //!
-//! A batch is one region's part of one `Multi` of puts and deletes, which a region server writes as one batch. Made a second
-//! time it changes nothing but timestamps, so a batch whose outcome is unknown is simply made again.
+//! A batch is one region's part of one `Multi` of puts and deletes with the master's epoch, which a region server writes as one
+//! batch unless a newer master has written (C19). Made a second time it changes nothing but timestamps, so a batch whose outcome
+//! is unknown is simply made again.
 
 use bytes::Bytes;
 use cadastre_env::Env;
@@ -81,7 +82,7 @@ fn delete(row: Bytes) -> Mutation {
     }
 }
 
-fn batch_request(changes: &[MetaChange]) -> pb::MultiRequest {
+fn batch_request(changes: &[MetaChange], epoch: u64) -> pb::MultiRequest {
     let action = |(index, change): (usize, &MetaChange)| pb::Action {
         index: Some(index as u32),
         mutation: Some(convert::mutation_pb(&mutation(change))),
@@ -93,6 +94,7 @@ fn batch_request(changes: &[MetaChange]) -> pb::MultiRequest {
             action: changes.iter().enumerate().map(action).collect(),
             ..Default::default()
         }],
+        master_epoch: Some(epoch),
         ..Default::default()
     }
 }
@@ -121,12 +123,10 @@ impl<E: Env> RealWorld<E> {
             .ok_or_else(|| Error::new(Code::NoServerForRegion, "hbase:meta is open nowhere"))
     }
 
+    /// Without changes it only raises the epoch.
     pub(super) async fn write_meta_rows(&self, changes: &[MetaChange]) -> Result<()> {
-        if changes.is_empty() {
-            return Ok(());
-        }
         let server = self.meta_server()?;
-        let param = cadastre_wire::encode(&batch_request(changes));
+        let param = cadastre_wire::encode(&batch_request(changes, self.inner.epoch));
         let (body, _) = self
             .call(&server, Service::Client, "Multi", param, ORDER_TIMEOUT)
             .await?;

@@ -4,19 +4,19 @@
 use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{Code, Error, RegionInfo, Result, ServerName};
+use cadastre_wire::pb::open_region_response::RegionOpeningState;
 use cadastre_wire::{Service, convert, pb};
 
 use super::{ASK_TIMEOUT, ORDER_TIMEOUT, RealWorld};
 use crate::catalog::Placement;
-use crate::world::{OpenOrder, World};
+use crate::world::{OpenOrder, Opening, World};
 
 impl<E: Env> RealWorld<E> {
     pub(super) async fn order_open(
         &self,
         server: &ServerName,
         orders: &[OpenOrder],
-    ) -> Result<Vec<Option<Placement>>> {
-        use pb::open_region_response::RegionOpeningState;
+    ) -> Result<Vec<Opening>> {
         let request = open_request(server, orders, self.inner.epoch, self.wall_ms());
         let param = cadastre_wire::encode(&request);
         let (body, _) = self
@@ -41,15 +41,19 @@ impl<E: Env> RealWorld<E> {
             .zip(response.open_sequence_number);
         Ok(states
             .map(|((state, epoch), open_sequence_number)| {
-                let open = matches!(
-                    RegionOpeningState::try_from(*state),
-                    Ok(RegionOpeningState::Opened | RegionOpeningState::AlreadyOpened)
-                );
-                open.then(|| Placement {
-                    server: server.clone(),
-                    open_sequence_number,
-                    epoch,
-                })
+                match RegionOpeningState::try_from(*state) {
+                    Ok(RegionOpeningState::Opened | RegionOpeningState::AlreadyOpened) => {
+                        Opening::Open(Placement {
+                            server: server.clone(),
+                            open_sequence_number,
+                            epoch,
+                        })
+                    }
+                    Ok(RegionOpeningState::FailedOpening) if epoch > 0 => {
+                        Opening::OtherEpoch(epoch)
+                    }
+                    _ => Opening::Failed,
+                }
             })
             .collect())
     }
@@ -85,7 +89,9 @@ impl<E: Env> RealWorld<E> {
     }
 
     pub(super) async fn ask_online(&self, server: &ServerName) -> Result<Vec<RegionInfo>> {
-        let param = cadastre_wire::encode(&pb::GetOnlineRegionRequest {});
+        let param = cadastre_wire::encode(&pb::GetOnlineRegionRequest {
+            master_epoch: Some(self.inner.epoch),
+        });
         let (body, _) = self
             .call(
                 server,
@@ -125,7 +131,7 @@ fn open_request(
             .map(|order| pb::open_region_request::RegionOpenInfo {
                 region: convert::region_info_pb(&order.info),
                 table_schema: Some(convert::table_schema(&order.descriptor, true)),
-                expected_epoch: order.expected_epoch,
+                expected_epoch: Some(order.expected_epoch),
                 ..Default::default()
             })
             .collect(),

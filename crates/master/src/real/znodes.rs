@@ -1,7 +1,9 @@
 //! What the master keeps in the coordination service (zookeeper-protocol.md 10). Clients read `hbaseid`, `master` and
 //! `meta-region-server`; the rest is for people and old tools.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use cadastre_coordination::{ErrorCode, Mode, Session, Watched, error_code};
@@ -30,6 +32,17 @@ const EMPTY: [&str; 14] = [
     "flush-table-proc",
 ];
 
+/// Tries of a write of a znode that somebody who is no master keeps changing.
+const VERSION_TRIES: u32 = 5;
+
+/// Whether an error says that a znode is not what it was a moment ago.
+fn came_between(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::BadVersion | ErrorCode::NoNode | ErrorCode::NodeExists
+    )
+}
+
 /// The master's part of the coordination service.
 #[derive(Debug, Clone)]
 pub(crate) struct Znodes {
@@ -38,6 +51,8 @@ pub(crate) struct Znodes {
     /// Name of this process in the values it writes: `master:PORT`.
     writer: String,
     salt: u64,
+    /// Versions of the znodes that this master wrote, as it left them: a few for the cluster, one per table and namespace.
+    versions: Arc<Mutex<BTreeMap<String, i32>>>,
 }
 
 impl Znodes {
@@ -47,6 +62,7 @@ impl Znodes {
             parent: parent.to_owned(),
             writer: format!("master:{port}"),
             salt,
+            versions: Arc::default(),
         }
     }
 
@@ -81,31 +97,88 @@ impl Znodes {
         }
     }
 
-    /// Writes a value, over an older one too.
-    async fn put(&self, path: &str, data: Bytes) -> Result<()> {
-        match self.session.set(path, data.clone(), None).await {
-            Ok(_) => Ok(()),
-            Err(error) if error_code(&error) == Some(ErrorCode::NoNode) => {
-                match self
-                    .session
-                    .create(path, data.clone(), Mode::Persistent)
-                    .await
-                {
-                    Err(error) if error_code(&error) == Some(ErrorCode::NodeExists) => {
-                        self.session.set(path, data, None).await.map(|_| ())
+    fn versions(&self) -> MutexGuard<'_, BTreeMap<String, i32>> {
+        self.versions.lock().expect("no holder panics")
+    }
+
+    /// The version that a znode has if nobody but this master writes; `None` if there is no such znode.
+    async fn version(&self, path: &str) -> Result<Option<i32>> {
+        if let Some(version) = self.versions().get(path) {
+            return Ok(Some(*version));
+        }
+        let stat = self.session.exists(path).await?;
+        // What was read is this master's to change only if it still led afterwards.
+        self.check_active().await?;
+        Ok(stat.map(|stat| stat.version))
+    }
+
+    /// Does a write that depends on a znode's version, until nobody else has written between.
+    ///
+    /// # Errors
+    /// [`Code::MasterDeposed`] if it was another master.
+    async fn with_version<T, F: Future<Output = Result<T>>>(
+        &self,
+        path: &str,
+        write: impl Fn(Option<i32>) -> F,
+    ) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let version = self.version(path).await?;
+            match write(version).await {
+                Err(error) if error_code(&error).is_some_and(came_between) => {
+                    self.check_active().await?;
+                    self.versions().remove(path);
+                    if tries == VERSION_TRIES {
+                        return Err(error);
                     }
-                    other => other.map(|_| ()),
                 }
+                written => return written,
             }
-            Err(error) => Err(error),
         }
     }
 
-    async fn remove(&self, path: &str) -> Result<()> {
-        match self.session.delete(path, None).await {
-            Err(error) if error_code(&error) == Some(ErrorCode::NoNode) => Ok(()),
-            other => other,
+    /// That this master's znode is still there.
+    async fn check_active(&self) -> Result<()> {
+        let stat = self.session.exists(&self.path("master")).await?;
+        if stat.is_some_and(|stat| stat.ephemeral_owner == self.session.id()) {
+            return Ok(());
         }
+        Err(Error::new(
+            Code::MasterDeposed,
+            "another master has written to the coordination service",
+        ))
+    }
+
+    /// Writes a value, over an older one too, but not over one of a newer master (C19).
+    async fn put(&self, path: &str, data: Bytes) -> Result<()> {
+        let version = self
+            .with_version(path, |version| {
+                let data = data.clone();
+                async move {
+                    let Some(version) = version else {
+                        self.session.create(path, data, Mode::Persistent).await?;
+                        return Ok(0);
+                    };
+                    let stat = self.session.set(path, data, Some(version)).await?;
+                    Ok(stat.version)
+                }
+            })
+            .await?;
+        self.versions().insert(path.to_owned(), version);
+        Ok(())
+    }
+
+    async fn remove(&self, path: &str) -> Result<()> {
+        self.with_version(path, |version| async move {
+            match version {
+                Some(version) => self.session.delete(path, Some(version)).await,
+                None => Ok(()),
+            }
+        })
+        .await?;
+        self.versions().remove(path);
+        Ok(())
     }
 
     /// Makes the places for everything.

@@ -5,6 +5,7 @@ pub(crate) mod compact_region;
 pub(crate) mod exec_service;
 pub(crate) mod flush_region;
 pub(crate) mod get;
+pub(crate) mod meta_batch;
 pub(crate) mod multi;
 pub(crate) mod mutate;
 pub(crate) mod open_region;

@@ -14,7 +14,7 @@ use crate::read::{self, CellSink};
 use crate::regions::Hosted;
 use crate::server::Server;
 
-use super::{cell_reader, encoded_name, param};
+use super::{cell_reader, encoded_name, meta_batch, param};
 
 /// Actions one request may hold (INV-9). HBase only warns at 5,000 and takes any number; this bounds memory, not clients.
 const ACTIONS_MAX: usize = 1_000_000;
@@ -60,6 +60,9 @@ pub(crate) async fn multi<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Resul
             Code::RequestTooBig,
             format!("more than {ACTIONS_MAX} actions"),
         ));
+    }
+    if let Some(epoch) = request.master_epoch {
+        return meta_batch::meta_batch(server, call, &request, epoch).await;
     }
     // The form of clients up to 2.3: one condition for the first region's actions.
     let old_condition = request.condition.take();

@@ -6,6 +6,7 @@ use cadastre_env::Env;
 use cadastre_rpc::{Call, Reply};
 use cadastre_store::RegionSpec;
 use cadastre_types::{Code, Error, Result};
+use cadastre_wire::pb::open_region_response::RegionOpeningState;
 use cadastre_wire::{convert, pb};
 
 use crate::regions::Hosted;
@@ -13,8 +14,8 @@ use crate::server::Server;
 
 use super::{param, reply};
 
-/// How an opening ended: the state, the region's epoch and its open sequence number.
-type Opened = (pb::open_region_response::RegionOpeningState, u64, u64);
+/// How an opening ended: the state, the region's epoch (0 if unknown) and its open sequence number.
+type Opened = (RegionOpeningState, u64, u64);
 
 pub(crate) async fn open_region<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
     let request: pb::OpenRegionRequest = param(call)?;
@@ -35,11 +36,7 @@ pub(crate) async fn open_region<E: Env>(server: &Arc<Server<E>>, call: &Call) ->
     for opened in futures::future::join_all(openings).await {
         let (state, epoch, sequence) = opened.unwrap_or_else(|error| {
             tracing::error!(%error, "a region failed to open");
-            (
-                pb::open_region_response::RegionOpeningState::FailedOpening,
-                0,
-                0,
-            )
+            (RegionOpeningState::FailedOpening, 0, 0)
         });
         response.opening_state.push(state as i32);
         response.epoch.push(epoch);
@@ -52,7 +49,6 @@ async fn open_one<E: Env>(
     server: &Arc<Server<E>>,
     open: pb::open_region_request::RegionOpenInfo,
 ) -> Result<Opened> {
-    use pb::open_region_response::RegionOpeningState;
     let info = convert::region_info(&open.region)?;
     let schema = open.table_schema.as_ref().ok_or_else(|| {
         Error::new(
@@ -60,6 +56,11 @@ async fn open_one<E: Env>(
             "an order to open a region must carry the table's schema",
         )
     })?;
+    let Some(expected_epoch) = open.expected_epoch else {
+        return Err(Error::invalid(
+            "an order to open a region must carry the region's epoch",
+        ));
+    };
     let descriptor = Arc::new(convert::table_descriptor(schema)?);
     let name = info.encoded_name();
     let Some(core) = server.regions.reserve(&name)? else {
@@ -71,9 +72,9 @@ async fn open_one<E: Env>(
         ));
     };
     let spec = RegionSpec {
-        info,
+        info: info.clone(),
         descriptor,
-        expected_epoch: open.expected_epoch,
+        expected_epoch: Some(expected_epoch),
     };
     let store = server.store.clone();
     let region = server
@@ -95,7 +96,14 @@ async fn open_one<E: Env>(
         }
         Err(error) => {
             server.regions.settle(&name, None);
-            Err(error.context(format_args!("opening region {name}")))
+            let error = error.context(format_args!("opening region {name}"));
+            if error.code() != Code::Fenced {
+                return Err(error);
+            }
+            // Another opening came before, perhaps one whose answer was lost: the master must know which epoch it left (C20).
+            let epoch = server.store.region_epoch(&info).await?;
+            tracing::warn!(%error, expected_epoch, epoch, "a region has another epoch than the order says");
+            Ok((RegionOpeningState::FailedOpening, epoch, 0))
         }
     }
 }

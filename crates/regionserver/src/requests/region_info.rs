@@ -26,14 +26,19 @@ pub(crate) async fn region_info<E: Env>(server: &Arc<Server<E>>, call: &Call) ->
     }))
 }
 
-pub(crate) fn online_regions<E: Env>(server: &Arc<Server<E>>) -> Reply {
+/// A master that asks says its epoch, so that orders of the one before it are refused from then on (C19).
+pub(crate) fn online_regions<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
+    let request: pb::GetOnlineRegionRequest = param(call)?;
+    if request.master_epoch.is_some() {
+        server.check_master_epoch(request.master_epoch)?;
+    }
     let open = server.regions.open();
     let infos = open
         .iter()
         .map(|hosted| convert::region_info_pb(hosted.region.info()));
-    reply(&pb::GetOnlineRegionResponse {
+    Ok(reply(&pb::GetOnlineRegionResponse {
         region_info: infos.collect(),
-    })
+    }))
 }
 
 fn state((minor, major): (bool, bool)) -> CompactionState {

@@ -90,10 +90,12 @@ fn table_rows_come_back_and_foreign_rows_are_left_alone() {
 
 #[test]
 fn a_batch_is_one_action_list_of_one_region() {
-    let request = batch_request(&[
+    let changes = [
         MetaChange::DeleteRegion(region()),
         MetaChange::Opened(region(), placement()),
-    ]);
+    ];
+    let request = batch_request(&changes, 7);
+    assert_eq!(request.master_epoch, Some(7));
     assert_eq!(request.region_action.len(), 1);
     let region_action = &request.region_action[0];
     assert_eq!(&region_action.region.value[..], b"hbase:meta,,1");

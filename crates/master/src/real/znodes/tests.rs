@@ -103,6 +103,7 @@ fn what_clients_read_is_there_and_another_clusters_id_is_refused() {
     with_server(|env, at| async move {
         let master = znodes(&env, &at, 1).await;
         master.prepare().await.unwrap();
+        assert!(master.claim(&name(1)).await.unwrap());
         master.put_cluster_id("one").await.unwrap();
         master.put_cluster_id("one").await.unwrap();
         let error = master.put_cluster_id("two").await.unwrap_err();
@@ -144,6 +145,52 @@ fn what_clients_read_is_there_and_another_clusters_id_is_refused() {
                 .unwrap()
                 .is_none()
         );
+    });
+}
+
+#[test]
+fn a_master_that_was_replaced_writes_over_nothing_of_its_successors() {
+    with_server(|env, at| async move {
+        let old = znodes(&env, &at, 1).await;
+        old.prepare().await.unwrap();
+        assert!(old.claim(&name(1)).await.unwrap());
+        let table = TableName::parse("t").unwrap();
+        let place = |port| Notice::MetaPlace(name(port));
+        let state = |state| Notice::Table(table.clone(), state);
+        old.announce(&place(11)).await.unwrap();
+        old.announce(&state(TableState::Enabled)).await.unwrap();
+        // Its own writes follow each other, and somebody else's are written over while it leads.
+        old.announce(&state(TableState::Disabled)).await.unwrap();
+        let tool = znodes(&env, &at, 3).await;
+        tool.session()
+            .set("/hbase/table/t", &b"x"[..], None)
+            .await
+            .unwrap();
+        old.announce(&state(TableState::Disabled)).await.unwrap();
+        // A person deletes its znode, and the next master comes, though the old one's session lives.
+        tool.session().delete("/hbase/master", None).await.unwrap();
+        let new = znodes(&env, &at, 2).await;
+        assert!(new.claim(&name(2)).await.unwrap());
+        new.announce(&place(12)).await.unwrap();
+        new.announce(&state(TableState::Enabled)).await.unwrap();
+        for late in [
+            place(13),
+            state(TableState::Disabled),
+            Notice::TableGone(table.clone()),
+        ] {
+            let refused = old.announce(&late).await.unwrap_err();
+            assert_eq!(refused.code(), Code::MasterDeposed, "{late:?}");
+        }
+        assert_eq!(new.meta_place().await.unwrap(), Some(name(12)));
+        new.announce(&Notice::TableGone(table.clone()))
+            .await
+            .unwrap();
+        new.announce(&Notice::TableGone(table.clone()))
+            .await
+            .unwrap();
+        for znodes in [old, new, tool] {
+            znodes.session().clone().close().await;
+        }
     });
 }
 
