@@ -4,20 +4,29 @@
 //! Everything here is a value or a pure function. This crate must not know of clocks, randomness, files, sockets,
 //! storage or an async runtime: the same rule and the same input give the same answer for ever (R40).
 
+pub mod code;
 pub mod enumerate;
 mod error;
 pub mod function;
+pub mod import;
 mod key;
 pub mod limits;
 mod place;
+#[cfg(test)]
+mod random;
+pub mod record;
 pub mod rule;
+pub mod script;
 mod slot;
+mod text;
 mod value;
 
+pub use code::{RuleHash, decode, encode};
 pub use enumerate::{Comparison, Enumeration, Predicate, Unbounded};
 pub use error::{EvalError, RuleError, ScriptFault};
 pub use key::{KeyError, KeyPart, KeySchema};
 pub use place::{Piece, Place, PlaceId, PlaceLine, SlotMap, Template};
 pub use rule::Rule;
 pub use slot::{Dimension, Shape, Slot};
+pub use text::{parse, parse_bytes};
 pub use value::{Fields, Literal, Type, Value};

@@ -27,8 +27,10 @@ pub const PLACES_MAX: usize = 65_536;
 pub const NAME_BYTES_MAX: usize = 256;
 /// Longest string or byte string that a rule reads or holds, bytes: HBase's longest row key.
 pub const STRING_BYTES_MAX: usize = 32_767;
-/// Most virtual nodes of a ring, nodes times virtual nodes times weight.
-pub const RING_POINTS_MAX: u64 = 1 << 22;
+/// Longest script, bytes.
+pub const SCRIPT_BYTES_MAX: usize = 65_536;
+/// Longest separator of a row key, bytes.
+pub const SEPARATOR_BYTES_MAX: usize = 16;
 /// Deepest evaluation stack: an operand is pushed for each open level of an expression, at most four by a call.
 pub const STACK_MAX: usize = DEPTH_MAX * 4;
 /// Earliest timestamp, microseconds: the first of January of the year 1. Before it calendars disagree.

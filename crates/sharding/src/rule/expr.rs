@@ -71,7 +71,7 @@ pub enum Binary {
     BitXor = 9,
     /// `&`
     BitAnd = 10,
-    /// `<<`: bits that leave are lost.
+    /// `<<`: checked, no bit may be lost.
     ShiftLeft = 11,
     /// `>>`: of i64 it keeps the sign.
     ShiftRight = 12,

@@ -27,97 +27,139 @@ macro_rules! functions {
 }
 
 functions! {
-    /// XXH3, 64 bits, of a value's bytes.
+    /// XXH3, 64 bits: the hash to take if nothing speaks for another.
     Xxh3 = 0, "xxh3";
+    /// XXH64.
+    Xxh64 = 1, "xxh64";
+    /// XXH32.
+    Xxh32 = 2, "xxh32";
     /// MurmurHash3, 32 bits.
-    Murmur3 = 1, "murmur3";
-    /// CRC-32 (ISO-HDLC), as MySQL's `crc32`.
-    Crc32 = 2, "crc32";
+    Murmur3 = 3, "murmur3";
+    /// MurmurHash3 for 64-bit machines, the first 64 of 128 bits.
+    Murmur3Wide = 4, "murmur3_128";
+    /// CRC-32 (ISO-HDLC).
+    Crc32 = 5, "crc32";
     /// FNV-1a, 64 bits.
-    Fnv1a = 3, "fnv1a";
+    Fnv1a = 6, "fnv1a";
+    /// FNV-1a, 32 bits.
+    Fnv1aNarrow = 7, "fnv1a_32";
+    /// SipHash-1-3.
+    SipHash13 = 8, "siphash13";
+    /// SipHash-2-4.
+    SipHash24 = 9, "siphash24";
+    /// The first 64 bits of MD5, big-endian.
+    Md5 = 10, "md5";
     /// The first 64 bits of SHA-1, big-endian.
-    Sha1 = 4, "sha1";
-    /// Java's `String.hashCode` (signed 32 bits).
-    JavaHash = 5, "java_hash";
+    Sha1 = 11, "sha1";
+    /// Java's `hashCode` of a String, a Long or `Arrays.hashCode` of bytes (signed 32 bits).
+    JavaHash = 12, "java_hash";
     /// Redis Cluster's slot of a key, 0 to 16383, hash tags included.
-    RedisSlot = 6, "redis_slot";
-    /// PostgreSQL's partition hash.
-    PostgresHash = 7, "postgres_hash";
-    /// Citus's distribution hash (signed 32 bits).
-    CitusHash = 8, "citus_hash";
-    /// Vitess's `hash` vindex.
-    VitessHash = 9, "vitess_hash";
+    RedisSlot = 13, "redis_slot";
+    /// PostgreSQL's `hashint8`, `hashtext` … (signed 32 bits).
+    PostgresHash = 14, "postgres_hash";
+    /// PostgreSQL's partition of a value: `postgres_partition(value, partitions)`.
+    PostgresPartition = 15, "postgres_partition";
+    /// Citus's shard of a value: `citus_shard(value, shards)`.
+    CitusShard = 16, "citus_shard";
+    /// Vitess's `hash` vindex: the keyspace id.
+    VitessHash = 17, "vitess_hash";
+    /// Vitess's `xxhash` vindex.
+    VitessXxhash = 18, "vitess_xxhash";
+    /// Vitess's `binary_md5` vindex, the first 64 bits.
+    VitessMd5 = 19, "vitess_md5";
+    /// Vitess's `reverse_bits` vindex.
+    VitessReverseBits = 20, "vitess_reverse_bits";
+    /// Vitess's shard of a keyspace id among equal ones: `vitess_shard(id, shards)`.
+    VitessShard = 21, "vitess_shard";
+    /// MySQL's `CRC32` of a text.
+    MysqlCrc32 = 22, "mysql_crc32";
+    /// Kafka's default partitioner: `kafka_partition(key, partitions)`.
+    KafkaPartition = 23, "kafka_partition";
+    /// Cassandra's Murmur3 token.
+    CassandraToken = 24, "cassandra_token";
     /// Jump consistent hash: `jump(h, n)`, 0 to n-1.
-    Jump = 10, "jump";
+    Jump = 25, "jump";
 
     /// `substring(s, start, length)`, characters, start from 0.
-    Substring = 20, "substring";
+    Substring = 40, "substring";
     /// The first n characters.
-    Left = 21, "left";
+    Left = 41, "left";
     /// The last n characters.
-    Right = 22, "right";
+    Right = 42, "right";
     /// `split_part(s, separator, n)`: the n-th part, from 1; empty if there is none.
-    SplitPart = 23, "split_part";
+    SplitPart = 43, "split_part";
     /// ASCII letters made small; all else unchanged, since Unicode's tables change.
-    Lower = 24, "lower";
+    Lower = 44, "lower";
     /// ASCII letters made capital.
-    Upper = 25, "upper";
+    Upper = 45, "upper";
     /// The integer that the whole text is, in tens.
-    ParseInt = 26, "parse_int";
+    ParseInt = 46, "parse_int";
     /// Length in characters, or bytes of bytes.
-    Length = 27, "length";
+    Length = 47, "length";
     /// Decimal text of an integer.
-    Text = 28, "text";
+    Text = 48, "text";
 
     /// Year, 1 to 9999.
-    Year = 40, "year";
+    Year = 60, "year";
     /// Quarter, 1 to 4.
-    Quarter = 41, "quarter";
+    Quarter = 61, "quarter";
     /// Month, 1 to 12.
-    Month = 42, "month";
+    Month = 62, "month";
     /// Day of the month, 1 to 31.
-    Day = 43, "day";
+    Day = 63, "day";
     /// Day of the week, 1 (Monday) to 7.
-    DayOfWeek = 44, "day_of_week";
+    DayOfWeek = 64, "day_of_week";
     /// Day of the year, 1 to 366.
-    DayOfYear = 45, "day_of_year";
+    DayOfYear = 65, "day_of_year";
     /// ISO week, 1 to 53.
-    IsoWeek = 46, "iso_week";
+    IsoWeek = 66, "iso_week";
+    /// The year that the ISO week belongs to.
+    IsoWeekYear = 67, "iso_week_year";
     /// Hour of the day, 0 to 23.
-    Hour = 47, "hour";
+    Hour = 68, "hour";
     /// Minute of the hour, 0 to 59.
-    Minute = 48, "minute";
-    /// Days since 1970-01-01 in the zone.
-    Days = 49, "days";
-    /// Months since 1970-01 in the zone.
-    Months = 50, "months";
-    /// ISO weeks since the one that holds 1970-01-01, in the zone.
-    Weeks = 51, "weeks";
-    /// Hours since 1970-01-01T00:00Z, of no zone.
-    Hours = 52, "hours";
-    /// Microseconds since 1970-01-01T00:00Z.
-    Micros = 53, "micros";
+    Minute = 69, "minute";
+    /// Second of the minute, 0 to 59.
+    Second = 70, "second";
+    /// Years since 1970.
+    Years = 71, "years";
+    /// Quarters since 1970.
+    Quarters = 72, "quarters";
+    /// Months since January 1970.
+    Months = 73, "months";
+    /// Weeks since the one, from Monday, that holds 1970-01-01.
+    Weeks = 74, "weeks";
+    /// Days since 1970-01-01.
+    Days = 75, "days";
+    /// Hours of the clock since 1970-01-01T00:00.
+    Hours = 76, "hours";
+    /// Minutes of the clock since 1970-01-01T00:00.
+    Minutes = 77, "minutes";
+    /// Seconds of the clock since 1970-01-01T00:00.
+    Seconds = 78, "seconds";
     /// The date in the zone.
-    Date = 54, "date";
+    Date = 79, "date";
+    /// Microseconds since 1970-01-01T00:00Z.
+    Micros = 80, "micros";
     /// The timestamp of a number of seconds since 1970.
-    FromSeconds = 55, "from_seconds";
+    FromSeconds = 81, "from_seconds";
     /// The timestamp of a number of milliseconds since 1970.
-    FromMillis = 56, "from_millis";
+    FromMillis = 82, "from_millis";
     /// The timestamp of a number of microseconds since 1970.
-    FromMicros = 57, "from_micros";
+    FromMicros = 83, "from_micros";
 
     /// The smaller.
-    Min = 70, "min";
+    Min = 100, "min";
     /// The greater.
-    Max = 71, "max";
+    Max = 101, "max";
     /// Absolute value, of i64.
-    Abs = 72, "abs";
+    Abs = 102, "abs";
     /// To i64, checked.
-    ToI64 = 73, "to_i64";
+    ToI64 = 103, "to_i64";
     /// To u64, checked.
-    ToU64 = 74, "to_u64";
-    /// The bytes of any value: integers, dates and timestamps as 8 bytes big-endian.
-    ToBytes = 75, "to_bytes";
+    ToU64 = 104, "to_u64";
+    /// The bytes of any value: scalars as 8 bytes big-endian.
+    ToBytes = 105, "to_bytes";
 }
 
 impl Function {
@@ -126,38 +168,48 @@ impl Function {
         Function::ALL.iter().copied().find(|it| it.name() == name)
     }
 
-    /// Reads the local calendar, so that a zone may be its last argument.
+    /// Reads the local calendar, so that a zone may follow its timestamp.
     pub(crate) const fn has_zone(self) -> bool {
+        self as u8 >= Function::Year as u8 && self as u8 <= Function::Date as u8
+    }
+
+    /// A hash of any value with an optional seed.
+    pub(crate) const fn is_hash(self) -> bool {
+        self as u8 <= Function::Sha1 as u8
+    }
+
+    /// Reads the clock, which dates have not.
+    const fn needs_clock(self) -> bool {
         matches!(
             self,
-            Function::Year
-                | Function::Quarter
-                | Function::Month
-                | Function::Day
-                | Function::DayOfWeek
-                | Function::DayOfYear
-                | Function::IsoWeek
-                | Function::Hour
+            Function::Hour
                 | Function::Minute
-                | Function::Days
-                | Function::Months
-                | Function::Weeks
+                | Function::Second
+                | Function::Hours
+                | Function::Minutes
+                | Function::Seconds
                 | Function::Date
         )
     }
 
     /// The type of the answer, or none if it does not take these.
     pub(crate) fn result(self, arguments: &[Type]) -> Option<Type> {
-        use Type::{Bytes, Date, I64, Str, Timestamp, U64};
+        use Type::{Bytes, Date, I64, Str, Timestamp, U64, Uuid};
         Some(match (self, arguments) {
-            (Function::Xxh3 | Function::Murmur3 | Function::Fnv1a, [_] | [_, U64]) => U64,
-            (Function::Crc32 | Function::Sha1, [_]) => U64,
-            (Function::JavaHash, [Str]) => I64,
+            (it, [_] | [_, U64]) if it.is_hash() => U64,
+            (Function::JavaHash, [Str | Bytes | I64]) => I64,
             (Function::RedisSlot, [Str | Bytes]) => U64,
-            (Function::PostgresHash, [I64 | Str]) => U64,
-            (Function::CitusHash, [I64 | Str]) => I64,
-            (Function::VitessHash, [U64]) => U64,
-            (Function::Jump, [U64, U64]) => U64,
+            (Function::PostgresHash, [I64 | Str | Bytes | Uuid]) => I64,
+            (
+                Function::PostgresPartition | Function::CitusShard,
+                [I64 | Str | Bytes | Uuid, U64],
+            ) => U64,
+            (Function::VitessHash | Function::VitessReverseBits, [U64]) => U64,
+            (Function::VitessXxhash | Function::VitessMd5, [Str | Bytes]) => U64,
+            (Function::VitessShard | Function::Jump, [U64, U64]) => U64,
+            (Function::MysqlCrc32, [Str | Bytes]) => U64,
+            (Function::KafkaPartition, [Str | Bytes, U64]) => U64,
+            (Function::CassandraToken, [Str | Bytes]) => I64,
             (Function::Substring, [Str, I64, I64]) => Str,
             (Function::Left | Function::Right, [Str, I64]) => Str,
             (Function::SplitPart, [Str, Str, I64]) => Str,
@@ -165,10 +217,10 @@ impl Function {
             (Function::ParseInt, [Str]) => I64,
             (Function::Length, [Str | Bytes]) => I64,
             (Function::Text, [I64 | U64]) => Str,
-            (Function::Hour | Function::Minute, [Timestamp] | [Timestamp, Str]) => I64,
             (Function::Date, [Timestamp] | [Timestamp, Str]) => Date,
-            (it, [Date] | [Timestamp] | [Timestamp, Str]) if it.has_zone() => I64,
-            (Function::Hours | Function::Micros, [Timestamp]) => I64,
+            (it, [Timestamp] | [Timestamp, Str]) if it.has_zone() => I64,
+            (it, [Date]) if it.has_zone() && !it.needs_clock() => I64,
+            (Function::Micros, [Timestamp]) => I64,
             (Function::FromSeconds | Function::FromMillis | Function::FromMicros, [I64]) => {
                 Timestamp
             }
@@ -181,13 +233,25 @@ impl Function {
         })
     }
 
-    /// The types of arguments that the function wants where the text does not say: literals take them.
+    /// The type of an argument that is the same for all calls: literals without a suffix take it.
     pub(crate) const fn wanted(self, argument: usize) -> Option<Type> {
         match (self, argument) {
-            (Function::Xxh3 | Function::Murmur3 | Function::Fnv1a | Function::Jump, 1) => {
-                Some(Type::U64)
-            }
-            (Function::VitessHash, 0) => Some(Type::U64),
+            (
+                Function::Jump
+                | Function::VitessShard
+                | Function::PostgresPartition
+                | Function::CitusShard
+                | Function::KafkaPartition,
+                1,
+            ) => Some(Type::U64),
+            (
+                Function::Jump
+                | Function::VitessShard
+                | Function::VitessHash
+                | Function::VitessReverseBits,
+                0,
+            ) => Some(Type::U64),
+            (it, 1) if it.is_hash() => Some(Type::U64),
             _ => None,
         }
     }
@@ -196,55 +260,51 @@ impl Function {
     pub(crate) const fn arguments_max(self) -> usize {
         match self {
             Function::Substring | Function::SplitPart => 3,
-            Function::Xxh3
-            | Function::Murmur3
-            | Function::Fnv1a
+            Function::PostgresPartition
+            | Function::CitusShard
+            | Function::VitessShard
+            | Function::KafkaPartition
             | Function::Jump
             | Function::Left
             | Function::Right
             | Function::Min
             | Function::Max => 2,
-            _ if self.has_zone() => 2,
+            _ if self.has_zone() || self.is_hash() => 2,
             _ => 1,
         }
     }
 
-    /// How it is called, for messages.
+    /// What it takes, for messages.
     pub(crate) const fn usage(self) -> &'static str {
         match self {
-            Function::Xxh3 => "xxh3(value) or xxh3(value, seed u64)",
-            Function::Murmur3 => "murmur3(value) or murmur3(value, seed u64)",
-            Function::Fnv1a => "fnv1a(value) or fnv1a(value, seed u64)",
-            Function::Crc32 => "crc32(value)",
-            Function::Sha1 => "sha1(value)",
-            Function::JavaHash => "java_hash(string)",
-            Function::RedisSlot => "redis_slot(string or bytes)",
-            Function::PostgresHash => "postgres_hash(i64 or string)",
-            Function::CitusHash => "citus_hash(i64 or string)",
-            Function::VitessHash => "vitess_hash(u64)",
-            Function::Jump => "jump(u64, u64)",
-            Function::Substring => "substring(string, i64, i64)",
-            Function::Left => "left(string, i64)",
-            Function::Right => "right(string, i64)",
-            Function::SplitPart => "split_part(string, string, i64)",
-            Function::Lower => "lower(string)",
-            Function::Upper => "upper(string)",
-            Function::ParseInt => "parse_int(string)",
-            Function::Length => "length(string or bytes)",
-            Function::Text => "text(i64 or u64)",
-            Function::Hour => "hour(timestamp) or hour(timestamp, \"zone\")",
-            Function::Minute => "minute(timestamp) or minute(timestamp, \"zone\")",
-            Function::Date => "date(timestamp) or date(timestamp, \"zone\")",
-            Function::Hours => "hours(timestamp)",
-            Function::Micros => "micros(timestamp)",
-            Function::FromSeconds | Function::FromMillis | Function::FromMicros => {
-                "a whole number (i64) since 1970"
+            Function::JavaHash => "(string, bytes or i64)",
+            Function::RedisSlot
+            | Function::VitessXxhash
+            | Function::VitessMd5
+            | Function::MysqlCrc32
+            | Function::CassandraToken
+            | Function::Length => "(string or bytes)",
+            Function::PostgresHash => "(i64, string, bytes or uuid)",
+            Function::PostgresPartition | Function::CitusShard => {
+                "(i64, string, bytes or uuid; u64)"
             }
-            Function::Min | Function::Max => "two scalars of one type",
-            Function::Abs => "abs(i64)",
-            Function::ToI64 | Function::ToU64 => "an integer",
-            Function::ToBytes => "to_bytes(value)",
-            _ => "a date, a timestamp, or a timestamp and a \"zone\"",
+            Function::VitessHash | Function::VitessReverseBits => "(u64)",
+            Function::VitessShard | Function::Jump => "(u64, u64)",
+            Function::KafkaPartition => "(string or bytes, u64)",
+            Function::Substring => "(string, i64, i64)",
+            Function::Left | Function::Right => "(string, i64)",
+            Function::SplitPart => "(string, string, i64)",
+            Function::Lower | Function::Upper | Function::ParseInt => "(string)",
+            Function::Text | Function::ToI64 | Function::ToU64 => "(i64 or u64)",
+            Function::Micros => "(timestamp)",
+            Function::FromSeconds | Function::FromMillis | Function::FromMicros | Function::Abs => {
+                "(i64)"
+            }
+            Function::Min | Function::Max => "(two scalars of one type)",
+            Function::ToBytes => "(any value)",
+            _ if self.is_hash() => "(any value) or (any value, seed u64)",
+            _ if self.needs_clock() => "(timestamp) or (timestamp, \"zone\")",
+            _ => "(date), (timestamp) or (timestamp, \"zone\")",
         }
     }
 }

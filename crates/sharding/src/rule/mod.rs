@@ -1,11 +1,18 @@
 //! A rule as a typed tree: what text and bytecode are read into, and what both are written from. Every rule that exists
 //! as a [`Rule`] inside the crate was checked by `check`. Knows nothing of evaluation.
 
+mod check;
 mod expr;
 mod function;
+mod print;
 
 pub use expr::{Binary, Expr, ListRef, Unary};
 pub use function::Function;
+
+pub(crate) use check::{
+    DefinitionType, NodesFunction, Scope, TypeFault, check, expressions, uses_zones, walk,
+};
+pub(crate) use print::{Bare, Names, Quoted, date, timestamp};
 
 use crate::{
     key::KeySchema,
@@ -34,6 +41,8 @@ pub struct Rule {
     pub version: u64,
     /// Time zone of calendar functions without one of their own; UTC if none is declared (B1, defect 1).
     pub zone: Option<String>,
+    /// Version of the time zone data that calendar functions go by; none if the rule calls none of them.
+    pub zone_data: Option<String>,
     /// Fields, x.
     pub fields: Vec<Field>,
     /// Dimensions, the shape of y.
@@ -145,7 +154,7 @@ pub enum NodesAlgorithm {
     /// Maglev, for caches only: it moves a little more than it must.
     Maglev {
         /// Size of its table, a prime.
-        entries: u32,
+        entries: u64,
     },
 }
 
