@@ -10,7 +10,7 @@ use cadastre_types::{Code, Error};
 use cadastre_wire::hadoop::pb;
 use tokio::sync::mpsc;
 
-use crate::pair::{Pair, create, delete, file_id, mkdirs, rename2};
+use crate::pair::{Losing, Pair, create, delete, file_id, mkdirs, rename2};
 
 const WORKERS: usize = 16;
 
@@ -115,16 +115,20 @@ impl Worker {
     }
 }
 
+/// Every so many-th answer is lost besides: a kill seldom hits the moment between doing and answering.
+const LOST_ONE_IN: u64 = 50;
+
 /// Each caller is a client of its own, or they share one, in turn.
 async fn workers(pair: &Pair, counts: &Arc<Counts>) -> Vec<Worker> {
     let conf = pair.conf();
-    let shared = pair.client(&conf, pair.engine(5000), None).await;
+    let engine = || Arc::new(Losing(pair.engine(5000), LOST_ONE_IN));
+    let shared = pair.client(&conf, engine(), None).await;
     let mut workers = Vec::new();
     for at in 0..WORKERS {
         let client = if at % 2 == 0 {
             shared.clone()
         } else {
-            pair.client(&conf, pair.engine(5000), None).await
+            pair.client(&conf, engine(), None).await
         };
         let name = format!("w{at}");
         client

@@ -2,17 +2,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use cadastre_env::{Clock, Env, HostPort, RealEnv, RealEnvConfig};
 use cadastre_rpc::ha::config::Conf;
-use cadastre_rpc::ha::{Engine, Engines, Events, Source, create_proxy};
+use cadastre_rpc::ha::policy::Class;
+use cadastre_rpc::ha::{
+    Call, CallIds, Engine, Engines, Events, Failed, Failure, Invoker, Source, Target, create_proxy,
+};
 use cadastre_rpc::hadoop::{
     CLIENT_PROTOCOL, ClientProtocol, ClientProtocolClient, HA_SERVICE_PROTOCOL, HaService,
     HaServiceClient, HadoopConfig, HadoopEngine,
 };
 use cadastre_types::{Detail, Error, Result};
 use cadastre_wire::hadoop::{User, pb};
+use futures::future::BoxFuture;
 
 /// Longer than all of it takes.
 const LONG: Duration = Duration::from_secs(1500);
@@ -97,7 +103,11 @@ impl Pair {
             call_timeout: Duration::from_millis(call_timeout_ms),
             ..HadoopConfig::default()
         };
-        Arc::new(HadoopEngine::new(self.env.clone(), config))
+        let engine = Arc::new(HadoopEngine::new(self.env.clone(), config));
+        if std::env::var_os("CADASTRE_HDFS_FORGETFUL").is_some() {
+            return Arc::new(Forgetful(engine));
+        }
+        engine
     }
 
     /// A client as `create_proxy` makes it.
@@ -223,6 +233,90 @@ impl Pair {
             assert!(self.now() - began < WAIT, "it does not come back");
             self.sleep(50).await;
         }
+    }
+}
+
+/// An engine that gives each try an id of its own, so that no NameNode knows a call again: the control of every test of at-most-once. With
+/// `CADASTRE_HDFS_FORGETFUL` set, the tests must fail.
+pub(crate) struct Forgetful(pub(crate) Arc<dyn Engine>);
+
+impl Engine for Forgetful {
+    fn name(&self) -> &'static str {
+        "forgetful"
+    }
+
+    fn ids(&self) -> CallIds {
+        self.0.ids()
+    }
+
+    fn proxy(&self, target: Target) -> Result<Arc<dyn Invoker>> {
+        Ok(Arc::new(Forgets(self.0.proxy(target)?, self.ids())))
+    }
+}
+
+struct Forgets(Arc<dyn Invoker>, CallIds);
+
+impl Invoker for Forgets {
+    fn name(&self) -> &Arc<str> {
+        self.0.name()
+    }
+
+    fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Bytes, Failed>> {
+        Box::pin(async move {
+            let call = Call {
+                id: self.1.draw(),
+                retry: 0,
+                ..call.clone()
+            };
+            self.0.invoke(&call).await
+        })
+    }
+}
+
+/// An engine that loses every so many-th answer, as if the connection had broken just before it.
+pub(crate) struct Losing(pub(crate) Arc<dyn Engine>, pub(crate) u64);
+
+impl Engine for Losing {
+    fn name(&self) -> &'static str {
+        "losing"
+    }
+
+    fn ids(&self) -> CallIds {
+        self.0.ids()
+    }
+
+    fn proxy(&self, target: Target) -> Result<Arc<dyn Invoker>> {
+        let (inner, answers) = (self.0.proxy(target)?, AtomicU64::default());
+        let one_in = self.1;
+        Ok(Arc::new(Loses {
+            inner,
+            answers,
+            one_in,
+        }))
+    }
+}
+
+struct Loses {
+    inner: Arc<dyn Invoker>,
+    answers: AtomicU64,
+    one_in: u64,
+}
+
+impl Invoker for Loses {
+    fn name(&self) -> &Arc<str> {
+        self.inner.name()
+    }
+
+    fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Bytes, Failed>> {
+        Box::pin(async move {
+            let answer = self.inner.invoke(call).await?;
+            let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
+            if number.is_multiple_of(self.one_in) {
+                let why = "its answer is lost";
+                return Err(Failure::unknown(Class::Socket, self.name(), why).into());
+            }
+            Ok(answer)
+        })
     }
 }
 

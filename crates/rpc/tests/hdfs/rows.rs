@@ -10,7 +10,7 @@ use cadastre_types::Code;
 use cadastre_wire::hadoop::pb;
 use futures::future::BoxFuture;
 
-use crate::pair::{NS, Pair, delete, exception, file, file_id, mkdirs, rename2};
+use crate::pair::{Forgetful, NS, Pair, delete, exception, file, file_id, mkdirs, rename2};
 use crate::relay::{Cut, Relay};
 
 type Test = fn(Pair) -> BoxFuture<'static, ()>;
@@ -231,7 +231,11 @@ async fn answer_lost(pair: Pair) {
     assert!(matches!(first, Class::Eof | Class::Socket), "{first:?}");
     active.set(Cut::Answer("delete"));
     assert!(client.delete(delete("/rows/lost2")).await.unwrap().result);
-    // The same with another call id, by hand: it was done, so it cannot be done again.
+    // The control: with an id of its own for each try, the NameNode does not know that it was done.
+    let engine = Arc::new(Forgetful(pair.engine(10_000)));
+    let client = pair.client(&conf, engine, None).await;
+    file(&client, "/rows/lost").await.unwrap();
+    active.set(Cut::Answer("rename2"));
     let error = client.rename2(rename2("/rows/lost", "/rows/lost2")).await;
     let error = error.unwrap_err();
     assert_eq!(exception(&error), "java.io.FileNotFoundException");
