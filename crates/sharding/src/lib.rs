@@ -11,7 +11,9 @@ pub mod function;
 pub mod import;
 mod key;
 pub mod limits;
+pub mod lint;
 mod place;
+mod program;
 #[cfg(test)]
 mod random;
 pub mod record;
@@ -26,6 +28,7 @@ pub use enumerate::{Comparison, Enumeration, Predicate, Unbounded};
 pub use error::{EvalError, RuleError, ScriptFault};
 pub use key::{KeyError, KeyPart, KeySchema};
 pub use place::{Piece, Place, PlaceId, PlaceLine, SlotMap, Template};
+pub use program::{Batch, Column, ColumnValues, KeyedError, Program, ScriptBody, ScriptCompiler};
 pub use rule::Rule;
 pub use slot::{Dimension, Shape, Slot};
 pub use text::{parse, parse_bytes};
