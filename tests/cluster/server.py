@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 class Server:
-    def __init__(self, binary, data, log, *options):
+    def __init__(self, binary, data, log, *options, seconds=START_SECONDS):
         """Starts and waits for the ready line."""
         ports = ["--%s-port=0" % p for p in ("zookeeper", "master", "region-server", "admin")]
         command = [binary, "start", "--data", data, "--json", *ports, *options]
@@ -29,10 +29,10 @@ class Server:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         printed = b""
         while True:
-            left = began + START_SECONDS - time.monotonic()
+            left = began + seconds - time.monotonic()
             if left <= 0:
                 self.kill()
-                raise Refused("none after %d s" % START_SECONDS, printed.decode(), self.logged(at))
+                raise Refused("none after %d s" % seconds, printed.decode(), self.logged(at))
             if not select.select([self.process.stdout], [], [], min(left, 0.5))[0]:
                 continue
             part = os.read(self.process.stdout.fileno(), 65536)

@@ -237,15 +237,16 @@ impl<W: World> Active<W> {
         let active = self.clone();
         let (tell, told) = tokio::sync::oneshot::channel();
         self.world().spawn("submit", async move {
-            if !operation.is_single_write()
-                && let Err(error) = active.try_write(batch).await
-            {
-                // The caller may be gone.
-                let _ = tell.send(Err(error));
-                return;
-            }
-            for change in operation.begin() {
-                active.state().catalog.apply(&change);
+            // What is a single write is written with its outcome.
+            if !operation.is_single_write() {
+                if let Err(error) = active.try_write(batch).await {
+                    // The caller may be gone.
+                    let _ = tell.send(Err(error));
+                    return;
+                }
+                for change in operation.begin() {
+                    active.state().catalog.apply(&change);
+                }
             }
             let procedure = active.enter(ticket, operation);
             // The caller may be gone.

@@ -436,14 +436,18 @@ impl Procedure {
         })
     }
 
-    /// What is written with the outcome, the epochs of what was opened included.
+    /// What is written with the outcome, the epochs of what was opened included; all there is if nothing was written before.
     fn end(&self) -> Vec<Change> {
+        let begin = match self.operation.is_single_write() {
+            true => self.operation.begin(),
+            false => Vec::new(),
+        };
         let epochs = self
             .placements
             .iter()
             .map(|(region, placement)| Change::Epoch(region.clone(), placement.epoch));
         let changes = self.operation.end(self.failure.is_some());
-        changes.into_iter().chain(epochs).collect()
+        begin.into_iter().chain(changes).chain(epochs).collect()
     }
 
     /// Whether the driver may give up the present command. Not once clients may have seen an effect.

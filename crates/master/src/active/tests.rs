@@ -469,6 +469,7 @@ enum Wish {
     Namespace,
     Create,
     AddFamily,
+    DropFamily,
     Flush,
     Move,
     Disable,
@@ -509,6 +510,14 @@ fn plan(wish: Wish, catalog: &Catalog, region_id: u64) -> Result<Operation> {
                     TableState::Disabled => Vec::new(),
                     _ => regions(),
                 },
+            }
+        }
+        Wish::DropFamily => {
+            let entry = catalog.expect_state(&table, TableState::Disabled)?;
+            Operation::AlterTable {
+                form: AlterForm::DeleteFamily,
+                record: entry.record.without(b"g")?,
+                reopen: Vec::new(),
             }
         }
         Wish::Flush => {
@@ -632,13 +641,14 @@ fn summary(world: &ModelWorld) -> String {
     )
 }
 
-const LIFE: [Wish; 12] = [
+const LIFE: [Wish; 13] = [
     Wish::Namespace,
     Wish::Create,
     Wish::AddFamily,
     Wish::Flush,
     Wish::Move,
     Wish::Disable,
+    Wish::DropFamily,
     Wish::Enable,
     Wish::Disable,
     Wish::Truncate,
@@ -742,7 +752,7 @@ async fn t8_a_master_that_was_stopped_and_replaced_is_refused_when_it_goes_on() 
     // Every kind was tried, with as many wishes as have it.
     assert_eq!(
         stopped.values().copied().collect::<Vec<i32>>(),
-        [7, 12, 9, 5],
+        [7, 13, 9, 5],
         "{stopped:?}"
     );
 }
@@ -951,11 +961,11 @@ impl Numbers {
 
 /// A wish that makes sense now, or at least may be refused.
 fn random_wish(numbers: &mut Numbers, active: &Active<ModelWorld>) -> Wish {
-    use Wish::{AddFamily, Create, Delete, Disable, Enable, Flush, Move, Truncate};
+    use Wish::{AddFamily, Create, Delete, Disable, DropFamily, Enable, Flush, Move, Truncate};
     let state = active.with_catalog(|catalog| catalog.table(&name()).ok().map(|t| t.state));
     let choices: &[Wish] = match state {
         None => &[Create],
-        Some(TableState::Disabled) => &[Enable, Truncate, Delete],
+        Some(TableState::Disabled) => &[Enable, Truncate, Delete, DropFamily],
         Some(_) => &[Disable, Disable, Flush, Move, AddFamily],
     };
     choices[numbers.below(choices.len() as u64) as usize]

@@ -38,7 +38,9 @@ impl World {
             owner: "me".into(),
             nonce: Nonce::default(),
         };
-        self.store.extend(operation.begin());
+        if !operation.is_single_write() {
+            self.store.extend(operation.begin());
+        }
         self.running.insert(id, (ticket.clone(), operation.clone()));
         Procedure::new(ticket, operation)
     }
