@@ -8,7 +8,6 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,36 +22,70 @@ pub(crate) const DRIFT_MAX_MS: i64 = 10_000;
 /// Rows share this many last timestamps by hash. Sharing costs nothing but drift of a row next to a hot one.
 const ROW_SLOTS: usize = 256;
 
+/// A clock that is ahead of the wall clock goes on at this part of its speed: so the wall clock catches up, and yet what SlateDB
+/// names by the time (SSTs, compactions) comes in order. With a clock that stands still a compaction may get a name below
+/// the last one's, and SlateDB then forgets it before anybody has seen its end.
+const AHEAD_PART: u32 = 2;
+
 /// SlateDB's clock for one database.
 #[derive(Debug)]
 pub(crate) struct RegionClock<C> {
     clock: C,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
     /// The last time told to SlateDB, and the floor for the next, ms.
-    last: AtomicI64,
+    last: i64,
+    /// While the wall clock is not above that: since when (mono) it is what the clock shows.
+    since: Option<Duration>,
 }
 
 impl<C: Clock> RegionClock<C> {
     pub(crate) fn new(clock: C) -> Arc<Self> {
         Arc::new(Self {
             clock,
-            last: AtomicI64::new(0),
+            told: Mutex::default(),
         })
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.told.lock().expect("not poisoned")
     }
 
     /// Makes sure that no time before this one is told any more, ms.
     pub(crate) fn raise(&self, to: i64) {
-        self.last.fetch_max(to, Ordering::SeqCst);
+        let mut told = self.told();
+        if to > told.last {
+            told.last = to;
+            told.since = None;
+        }
     }
 
-    /// The time, ms since 1970; never goes back.
+    /// The time, ms since 1970; never goes back, and never stands still.
     pub(crate) fn now_ms(&self) -> i64 {
-        let wall = i64::try_from(self.clock.wall()).unwrap_or(i64::MAX);
-        self.last.fetch_max(wall, Ordering::SeqCst).max(wall)
+        let wall = self.wall_ms();
+        let mut told = self.told();
+        if wall > told.last {
+            told.last = wall;
+            told.since = None;
+            return wall;
+        }
+        let now = self.clock.mono();
+        let since = *told.since.get_or_insert(now);
+        let passed = now.saturating_sub(since) / AHEAD_PART;
+        let ms = u32::try_from(passed.as_millis()).unwrap_or(u32::MAX);
+        if ms > 0 {
+            told.last = told.last.saturating_add(i64::from(ms));
+            told.since = Some(since + Duration::from_millis(ms.into()) * AHEAD_PART);
+        }
+        told.last
     }
 
     /// The latest time that was told or raised to, ms.
     pub(crate) fn seen_ms(&self) -> i64 {
-        self.last.load(Ordering::SeqCst)
+        self.told().last
     }
 
     /// The wall clock as it is, ms since 1970: what expiry is measured by.
@@ -132,6 +165,8 @@ impl RowTimestamps {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
     use super::*;
 
     #[test]
@@ -161,15 +196,16 @@ mod tests {
         assert_eq!(stamps.next(b"r", wall), at + 1, "and repeats again");
     }
 
+    /// Wall clock, and ms of the monotone one.
     #[derive(Debug, Clone)]
-    struct Jumping(Arc<AtomicI64>);
+    struct Jumping(Arc<AtomicI64>, Arc<AtomicI64>);
 
     impl Clock for Jumping {
         fn wall(&self) -> u64 {
             self.0.load(Ordering::SeqCst) as u64
         }
         fn mono(&self) -> Duration {
-            Duration::ZERO
+            Duration::from_millis(self.1.load(Ordering::SeqCst) as u64)
         }
         async fn sleep(&self, _: Duration) {}
         async fn timeout<F: Future + Send>(
@@ -187,7 +223,8 @@ mod tests {
     #[test]
     fn the_region_clock_does_not_follow_a_step_back() {
         let wall = Arc::new(AtomicI64::new(10_000));
-        let clock = RegionClock::new(Jumping(Arc::clone(&wall)));
+        let mono = Arc::new(AtomicI64::new(0));
+        let clock = RegionClock::new(Jumping(Arc::clone(&wall), Arc::clone(&mono)));
         assert_eq!(clock.now_ms(), 10_000);
         wall.store(1_000, Ordering::SeqCst);
         assert_eq!(clock.now_ms(), 10_000);
@@ -195,5 +232,24 @@ mod tests {
         assert_eq!(clock.now_ms(), 20_000);
         wall.store(30_000, Ordering::SeqCst);
         assert_eq!(clock.now_ms(), 30_000);
+        // Behind it goes on, but slower, until the wall clock is there.
+        wall.store(1_000, Ordering::SeqCst);
+        for (passed, shows) in [
+            (0, 30_000),
+            (1, 30_000),
+            (2, 30_001),
+            (3, 30_001),
+            (100, 30_050),
+        ] {
+            mono.store(passed, Ordering::SeqCst);
+            assert_eq!(clock.now_ms(), shows, "after {passed} ms");
+        }
+        wall.store(30_051, Ordering::SeqCst);
+        assert_eq!(clock.now_ms(), 30_051);
+        clock.raise(40_000);
+        mono.store(1_000, Ordering::SeqCst);
+        assert_eq!(clock.now_ms(), 40_000);
+        mono.store(1_200, Ordering::SeqCst);
+        assert_eq!(clock.now_ms(), 40_100);
     }
 }

@@ -71,10 +71,14 @@ enum Phase {
     Failed,
 }
 
+/// Makes a clock show at least this time, ms.
+type Raise = Arc<dyn Fn(i64) + Send + Sync>;
+
 /// Proposes one compaction and watches it.
 struct OneShot {
     major: bool,
     phase: Arc<Mutex<Phase>>,
+    raise: Raise,
 }
 
 impl CompactionScheduler for OneShot {
@@ -97,6 +101,12 @@ impl CompactionScheduler for OneShot {
                 if active {
                     return Vec::new();
                 }
+                // One that a crash interrupted may have been named by a clock that was ahead of ours, and SlateDB refuses an
+                // older name (C8).
+                let all = state.compactions().into_iter();
+                let named = all.flat_map(|all| all.recent_compactions());
+                let latest = named.map(|one| one.id().timestamp_ms()).max();
+                (self.raise)(latest.map_or(0, |ms| i64::try_from(ms).unwrap_or(0)));
                 let Some(spec) = plan(state.manifest(), self.major) else {
                     *phase = Phase::Done;
                     return Vec::new();
@@ -121,6 +131,7 @@ impl CompactionScheduler for OneShot {
 struct OneShotSupplier {
     major: bool,
     phase: Arc<Mutex<Phase>>,
+    raise: Raise,
 }
 
 impl CompactionSchedulerSupplier for OneShotSupplier {
@@ -131,6 +142,7 @@ impl CompactionSchedulerSupplier for OneShotSupplier {
         Box::new(OneShot {
             major: self.major,
             phase: Arc::clone(&self.phase),
+            raise: Arc::clone(&self.raise),
         })
     }
 }
@@ -152,9 +164,11 @@ pub(crate) async fn compact<E: Env>(
     let task = {
         let database = Arc::clone(database);
         let phase = Arc::clone(&phase);
+        let clock = Arc::clone(&database.clock);
         let supplier = Arc::new(OneShotSupplier {
             major,
             phase: Arc::clone(&phase),
+            raise: Arc::new(move |to| clock.raise(to)),
         });
         database
             .store

@@ -18,6 +18,7 @@ use slatedb::{
 use crate::key::{self, Place, RowCodec};
 use crate::nonces::Moment;
 use crate::packed::{self, Packed, StoredCell};
+use crate::planted::{Plant, Planted};
 use crate::retain::{Markers, Purpose, Rules, expired, retain};
 
 /// Wide rows remembered by one compaction; the others wait for the next.
@@ -37,6 +38,8 @@ pub(crate) struct CellFilters {
     major: bool,
     now: i64,
     moment: Moment,
+    /// A planted fault.
+    drops_all_markers: bool,
     wide: WideRows,
 }
 
@@ -47,6 +50,7 @@ impl CellFilters {
         major: bool,
         now: i64,
         moment: Moment,
+        plant: Plant,
         wide: WideRows,
     ) -> Self {
         let rules = descriptor
@@ -60,6 +64,7 @@ impl CellFilters {
             major,
             now,
             moment,
+            drops_all_markers: plant.is(Planted::MarkersDroppedBesideOverflow),
             wide,
         }
     }
@@ -78,6 +83,7 @@ impl CompactionFilterSupplier for CellFilters {
             major: self.major && context.is_dest_last_run,
             now: self.now,
             moment: self.moment,
+            drops_all_markers: self.drops_all_markers,
             touch_up_to: context.retention_min_seq.unwrap_or(u64::MAX),
             wide: Arc::clone(&self.wide),
             row: None,
@@ -109,6 +115,7 @@ struct CellFilter {
     major: bool,
     now: i64,
     moment: Moment,
+    drops_all_markers: bool,
     touch_up_to: u64,
     wide: WideRows,
     row: Option<WideRow>,
@@ -182,7 +189,7 @@ impl CellFilter {
         let packed = Packed::decode(value.clone())?;
         let purpose = Purpose::Rewrite {
             whole: self.last_run && !packed.overflow,
-            drop_markers: self.major && !packed.overflow,
+            drop_markers: self.major && (!packed.overflow || self.drops_all_markers),
         };
         let before = packed.cells.len();
         let kept = retain(packed.cells, &rules, purpose, self.now);

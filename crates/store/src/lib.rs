@@ -20,6 +20,7 @@ mod maintenance;
 mod merge;
 mod nonces;
 mod packed;
+mod planted;
 mod read;
 mod region;
 mod retain;
@@ -32,6 +33,8 @@ mod write;
 
 pub use kv::Kv;
 pub use locks::RowLocks;
+#[cfg(feature = "planted-faults")]
+pub use planted::Planted;
 pub use region::{ReadPoint, Region, RegionLoad};
 pub use scan::{RowRange, Scanner};
 pub use store::{RegionSpec, Store, StoreConfig, WalSync};

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
 use crate::error::from_slatedb;
 use crate::key;
+use crate::planted::Planted;
 use crate::read::{self, RowRead};
 use crate::region::RegionShared;
 use crate::store::WalSync;
@@ -155,6 +156,15 @@ impl<E: Env> RowLocks<E> {
     pub async fn read(&self, row: &[u8], query: &Query) -> Result<Vec<Cell>> {
         self.check_locked(row)?;
         let database = &self.region.database;
+        if database
+            .store
+            .config
+            .plant()
+            .is(Planted::DurableReadUnderLock)
+        {
+            let shared = Arc::clone(&self.region);
+            return crate::Region { shared }.get(row, query).await;
+        }
         let at = RowRead {
             codec: self.region.codec,
             descriptor: &self.region.descriptor(),

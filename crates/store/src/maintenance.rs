@@ -235,6 +235,7 @@ pub(crate) async fn compact_region<E: Env>(
         major,
         database.clock.wall_ms(),
         database.moment(),
+        database.store.config.plant(),
         Arc::clone(&wide),
     );
     compaction::compact(database, Some(Arc::new(filters)), major).await?;

@@ -21,6 +21,7 @@ use crate::error::{from_io, from_object_store, from_slatedb};
 use crate::kv::Kv;
 use crate::log::{Log, LogConfig};
 use crate::maintenance;
+use crate::planted::Plant;
 use crate::region::Region;
 use crate::row_cache::RowCache;
 use crate::starts;
@@ -71,6 +72,9 @@ pub struct StoreConfig {
     pub checkpoint_lifetime_ms: u64,
     /// Age below which garbage collection leaves files alone, ms: longer than any stalled process may live.
     pub garbage_min_age_ms: u64,
+    /// A fault for the tests to find (T10).
+    #[cfg(feature = "planted-faults")]
+    pub planted: Option<crate::Planted>,
 }
 
 impl StoreConfig {
@@ -91,6 +95,8 @@ impl StoreConfig {
             compact_at_files: 4,
             checkpoint_lifetime_ms: 15 * 60 * 1000,
             garbage_min_age_ms: 10 * 60 * 1000,
+            #[cfg(feature = "planted-faults")]
+            planted: None,
         }
     }
 }
@@ -194,7 +200,8 @@ impl<E: Env> Store<E> {
     /// Opens the store: takes the data directory's lock, checks the cluster file, reads the log.
     ///
     /// `objects` holds everything below its root and must make what it stores durable before it answers (on a local disk:
-    /// `LocalFileSystem::with_fsync`), since the log is cut after a flush (C17).
+    /// `LocalFileSystem::with_fsync`), since the log is cut after a flush (C17). What it keeps of a deleted object, such as an
+    /// empty directory, is its own affair (`LocalFileSystem::with_automatic_cleanup`).
     ///
     /// # Errors
     /// When another process uses the directory, and for damaged or newer formats, naming the file, which is left as it is.
@@ -214,12 +221,13 @@ impl<E: Env> Store<E> {
                 segment_bytes: config.segment_bytes,
                 low_space_bytes: config.low_space_bytes,
                 queue_bytes_max: usize::try_from(config.segment_bytes).unwrap_or(usize::MAX),
+                plant: config.plant(),
             },
         )
         .await?;
         let shared = Arc::new(StoreShared {
             cache: Arc::new(BlockCache::new(config.block_cache_bytes)),
-            rows: Arc::new(RowCache::new(config.row_cache_bytes)),
+            rows: Arc::new(RowCache::new(config.row_cache_bytes, config.plant())),
             env,
             objects,
             config,
@@ -355,6 +363,13 @@ pub(crate) fn region_path(info: &RegionInfo) -> String {
 }
 
 impl StoreConfig {
+    pub(crate) fn plant(&self) -> Plant {
+        Plant(
+            #[cfg(feature = "planted-faults")]
+            self.planted,
+        )
+    }
+
     /// [`Self::checkpoint_lifetime_ms`] as a duration.
     pub(crate) fn checkpoint_lifetime(&self) -> Duration {
         Duration::from_millis(self.checkpoint_lifetime_ms)

@@ -106,7 +106,7 @@ fn write_golden(dir: &Path) {
 }
 
 #[test]
-fn every_released_format_opens() {
+fn t11_every_released_format_opens() {
     if !golden().exists() {
         write_golden(&golden());
         panic!(

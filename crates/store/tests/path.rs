@@ -296,3 +296,26 @@ fn the_kv_is_durable() {
         });
     }
 }
+
+#[test]
+fn a_deleted_region_leaves_no_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = descriptor(vec![FamilyDescriptor::new("f")]);
+    let objects = local(dir.path());
+    let root = dir.path().join("store");
+    run(dir.path(), |env| async move {
+        let store = open(&env, objects).await;
+        let region = store.open_region(spec(&table)).await.unwrap();
+        write(&env, &region, vec![put("r", "f", "q", 1, "1")]).await;
+        region.flush().await.unwrap();
+        assert!(root.join("data").is_dir());
+        region.close().await.unwrap();
+        store.delete_region(region.info()).await.unwrap();
+        let left: Vec<_> = std::fs::read_dir(&root).unwrap().collect();
+        assert_eq!(left.len(), 1, "the cluster file only: {left:?}");
+        // And a region of the same path can be made again.
+        let region = store.open_region(spec(&table)).await.unwrap();
+        write(&env, &region, vec![put("r", "f", "q", 1, "1")]).await;
+        store.close().await.unwrap();
+    });
+}

@@ -36,7 +36,7 @@ fn column(family: &str, qualifier: &str, max_versions: u32) -> Query {
 }
 
 #[test]
-fn a_hot_row_stays_small() {
+fn t5_a_hot_row_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let table = descriptor(vec![FamilyDescriptor::new("f")]);
     run(dir.path(), |env| async move {
@@ -210,7 +210,7 @@ fn a_hot_column_of_a_wide_row_stays_cheap() {
 }
 
 #[test]
-fn counters_are_exact_under_concurrency() {
+fn t3_counters_are_exact_under_concurrency() {
     let dir = tempfile::tempdir().unwrap();
     let table = descriptor(vec![FamilyDescriptor::new("f"), FamilyDescriptor::new("g")]);
     run(dir.path(), |env| async move {
@@ -242,7 +242,7 @@ fn counters_are_exact_under_concurrency() {
 }
 
 #[test]
-fn nonces_survive_a_crash() {
+fn t6_nonces_survive_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let table = descriptor(vec![FamilyDescriptor::new("f")]);
     let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -409,7 +409,7 @@ fn files_are_merged_without_being_asked() {
 
 /// A scanner that is older than the files it began with (T9, C12).
 #[test]
-fn a_scanner_outlives_its_files() {
+fn t9_a_scanner_outlives_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let table = descriptor(vec![FamilyDescriptor::new("f")]);
     run(dir.path(), |env| async move {
@@ -527,7 +527,7 @@ async fn scan_at(region: &Region<RealEnv>, at: ReadPoint<RealEnv>) -> Vec<Vec<St
 
 /// The same history with and without flushes and minor compactions, a snapshot held open: every read is the same (T4).
 #[test]
-fn compaction_is_invisible() {
+fn t4_compaction_is_invisible() {
     let dir = tempfile::tempdir().unwrap();
     let padding = "P".repeat(33_000);
     let families = [

@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use cadastre_env::Env;
-use slatedb::RowEntry;
 use slatedb::wal::{
     WalError, WalEvent, WalFlushResult, WalObserver, WalStatus, WalStatusListener, WalWriter,
     WriterInit, WriterInitResult, WriterManifest,
 };
+use slatedb::{RowEntry, VersionedManifest};
 
 use super::format::Encoded;
 use super::lane::Lane;
 use super::replay::Replay;
 use super::{SeenByLog, Shared};
+use crate::planted::Planted;
 
 /// What one group made durable of a database.
 #[derive(Debug, Clone, Copy, Default)]
@@ -207,6 +208,10 @@ impl<E: Env> LogWal<E> {
         let closed = {
             let mut databases = self.shared.databases.lock().expect("not poisoned");
             match databases.get(&self.path) {
+                Some(_) if self.shared.config.plant.is(Planted::NoFence) => {
+                    databases.insert(Arc::clone(&self.path), Arc::clone(&database));
+                    None
+                }
                 // Somebody newer was faster.
                 Some(current) if current.epoch >= epoch => return Err(WalError::Fenced),
                 Some(old) => {
@@ -238,7 +243,7 @@ impl<E: Env> WriterInit for LogWal<E> {
         manifest: &mut WriterManifest,
     ) -> Result<WriterInitResult, WalError> {
         let replay_after = manifest.replay_after_wal_id();
-        (self.seen)(manifest.manifest().last_l0_clock_tick(), 0);
+        (self.seen)(latest_tick(&manifest.manifest()), 0);
         // C13: an LSN at or below the manifest's would be skipped by a later replay.
         self.shared
             .lsn
@@ -268,6 +273,21 @@ impl<E: Env> WriterInit for LogWal<E> {
             wal_writer: Box::new(writer),
         })
     }
+}
+
+/// The latest time that a manifest has seen, ms: SlateDB refuses for good a file whose name, which holds the time it was made, is
+/// older than those before it (C8).
+fn latest_tick(manifest: &VersionedManifest) -> i64 {
+    let views = manifest.all_sst_views();
+    let names = views.flat_map(|view| [view.id, view.sst.id.value()]);
+    let compacted = [
+        manifest.last_compacted_l0_sst_view_id(),
+        manifest.last_compacted_l0_sst_id(),
+    ];
+    names
+        .chain(compacted.into_iter().flatten())
+        .filter_map(|name| i64::try_from(name.timestamp_ms()).ok())
+        .fold(manifest.last_l0_clock_tick(), i64::max)
 }
 
 /// SlateDB's side of an open database.

@@ -20,6 +20,7 @@ use super::database::{DatabaseLog, Durable};
 use super::format::{Encoded, GROUP_HEADER_LEN, GroupBuilder, SEGMENT_HEADER_LEN, SegmentHeader};
 use super::index::GroupRef;
 use super::{DIR, Shared, segment_path};
+use crate::planted::Planted;
 use crate::store::WalSync;
 
 /// Largest group, bytes: bounds the memory of one commit and how long its followers wait.
@@ -131,7 +132,11 @@ impl Lane {
     ) -> (u64, usize) {
         let (lsn, bytes) = {
             let mut queue = self.queue();
-            let lsn = shared.lsn.fetch_add(1, Ordering::SeqCst) + 1;
+            let lsn = if shared.config.plant.is(Planted::LsnsPerLog) {
+                queue.last_lsn + 1
+            } else {
+                shared.lsn.fetch_add(1, Ordering::SeqCst) + 1
+            };
             let record = record(lsn);
             let bytes = record.len();
             queue.bytes += bytes;
@@ -508,6 +513,11 @@ impl<E: Env> Committer<E> {
                     About::Deleted(_) => index.note_deleted(number, path, pending.lsn),
                 }
             }
+        }
+        if shared.config.plant.is(Planted::AcknowledgeBeforeSync) {
+            self.publish(&group, last_lsn);
+            self.sync(shared).await;
+            return;
         }
         if shared.config.sync == WalSync::Fdatasync {
             self.sync(shared).await;

@@ -27,6 +27,7 @@ use index::Index;
 pub(crate) use lane::Lane;
 
 use crate::error::from_io;
+use crate::planted::Plant;
 use crate::store::WalSync;
 
 /// Directory of the segments, below the data directory.
@@ -63,6 +64,7 @@ pub(crate) struct LogConfig {
     pub(crate) low_space_bytes: u64,
     /// Encoded writes that wait for the disk at most, bytes per lane.
     pub(crate) queue_bytes_max: usize,
+    pub(crate) plant: Plant,
 }
 
 /// Told of what the log has of a database that is opened: times that the clock must not go below, ms, and bytes of rows that

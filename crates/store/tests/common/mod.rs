@@ -32,7 +32,8 @@ pub(crate) fn local(dir: &Path) -> Arc<dyn ObjectStore> {
     Arc::new(
         LocalFileSystem::new_with_prefix(dir)
             .unwrap()
-            .with_fsync(true),
+            .with_fsync(true)
+            .with_automatic_cleanup(true),
     )
 }
 
