@@ -80,7 +80,9 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
     // Every file is synced before its name is given, in both sync modes: the log is cut after a flush (C17).
     let objects = LocalFileSystem::new_with_prefix(&settings.data)
         .map_err(|error| format!("cannot use {}: {error}", settings.data.display()))?
-        .with_fsync(true);
+        .with_fsync(true)
+        // The directories of a deleted region go with its last file.
+        .with_automatic_cleanup(true);
     let node = Node::start(env.clone(), Arc::new(objects), node_config(&settings)?)
         .await
         .map_err(|error| error.message().to_owned())?;
