@@ -10,6 +10,7 @@ use serde_json::Value;
 pub(crate) const ALL: &[&str] = &[
     "house",
     "unit",
+    "planted",
     "release",
     "sim",
     "tools",
@@ -27,12 +28,16 @@ const SIM_SEEDS: usize = 100;
 const KILL_ROUNDS: &str = "100";
 const KILL_SECONDS: &str = "240";
 
+/// Puts and increments of the one row of T5.
+const HOT_ROW_OPERATIONS: &str = "200000";
+
 const BINARY: &str = "target/release/cadastre";
 
 pub(crate) fn run(name: &str) -> Result<(), String> {
     match name {
         "house" => house(),
         "unit" => cargo(&["test", "--workspace", "--quiet"]),
+        "planted" => planted(),
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
         "sim" => sim(),
         "tools" => crate::tools::ensure(),
@@ -112,6 +117,32 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
     ];
     args.extend_from_slice(group);
     cargo(&args)
+}
+
+/// Faults that are planted into the store, each of which a test must find (T10), and the long forms of tests that `unit` has short.
+fn planted() -> Result<(), String> {
+    cargo(&[
+        "test",
+        "--package",
+        "cadastre-store",
+        "--features",
+        "planted-faults",
+        "--test",
+        "planted",
+        "--quiet",
+    ])?;
+    let mut long = Command::new("cargo");
+    long.args([
+        "test",
+        "--package",
+        "cadastre-store",
+        "--test",
+        "crash",
+        "--quiet",
+        "t5_",
+    ])
+    .env("CADASTRE_T5_OPERATIONS", HOT_ROW_OPERATIONS);
+    finish(long)
 }
 
 /// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
