@@ -24,7 +24,7 @@ mod text;
 mod value;
 
 pub use code::{RuleHash, decode, encode};
-pub use enumerate::{Comparison, Enumeration, Predicate, Unbounded};
+pub use enumerate::{Comparison, Enumeration, Predicate, Refused, Unbounded, enumerate};
 pub use error::{EvalError, RuleError, ScriptFault};
 pub use key::{KeyError, KeyPart, KeySchema};
 pub use place::{Piece, Place, PlaceId, PlaceLine, SlotMap, Template};

@@ -1,0 +1,583 @@
+use std::collections::BTreeSet;
+
+use super::{Comparison, Enumeration, Options, Predicate, Unbounded, enumerate};
+use crate::{
+    EvalError, Literal, Program, Slot, Type, Value,
+    function::{Zone, calendar},
+    random::{self, Flavour, Source},
+};
+
+/// How many random cases: 10^5 in CI by `SHARDING_CASES`, any number by hand.
+fn cases(default: u64) -> u64 {
+    let asked = std::env::var("SHARDING_CASES").ok();
+    asked.and_then(|it| it.parse().ok()).unwrap_or(default)
+}
+
+fn program(text: &str) -> Program {
+    Program::parse(&format!("rule r version 1; {text} place table \"t\";")).unwrap()
+}
+
+fn ask(program: &Program, condition: &str) -> Enumeration {
+    let predicate =
+        Predicate::parse(program.rule(), condition, Some(1_700_000_000_000_000)).unwrap();
+    enumerate(program, &predicate, Options::default()).unwrap()
+}
+
+fn coordinates(program: &Program, found: &Enumeration) -> Vec<Vec<i64>> {
+    found
+        .slots
+        .iter()
+        .map(|it| program.shape().coordinates(*it))
+        .collect()
+}
+
+/// TDDL's way (C1): 31 steps of one day; a longer interval is believed to repeat.
+fn tddl(low: i64, high: i64, and_upper: bool) -> BTreeSet<i64> {
+    let day = |it: i64| calendar::date_of(it).day;
+    let mut found: BTreeSet<i64> = (low..=high.min(low + 30)).map(day).collect();
+    if and_upper {
+        found.insert(day(high));
+    }
+    found
+}
+
+#[test]
+fn r50_no_table_is_lost_in_all_87_720_ranges_of_days_where_tddl_loses_some_in_a_quarter() {
+    let program = program("field gmt: date; dimension day 1 to 31; else (day(gmt));");
+    let first = calendar::day_of(calendar::Date {
+        year: 2023,
+        month: 1,
+        day: 1,
+    })
+    .unwrap();
+    let (mut ranges, mut lossy, mut lossy_with_upper) = (0, 0, 0);
+    for low in first..first + 731 {
+        for length in 0..120 {
+            let high = low + length;
+            let expected: BTreeSet<i64> =
+                (low..=high).map(|it| calendar::date_of(it).day).collect();
+            let predicate =
+                Predicate::Between(0, Literal::Date(low as i32), Literal::Date(high as i32));
+            let found = enumerate(&program, &predicate, Options::default()).unwrap();
+            let days: BTreeSet<i64> = found
+                .slots
+                .iter()
+                .map(|it| program.shape().coordinate(*it, 0))
+                .collect();
+            assert_eq!(days, expected, "{low} to {high}");
+            assert!(found.is_exact);
+            ranges += 1;
+            lossy += i32::from(!expected.is_subset(&tddl(low, high, false)));
+            lossy_with_upper += i32::from(!expected.is_subset(&tddl(low, high, true)));
+        }
+    }
+    // A quarter of what people ask for, silently wrong (C2: 25.6 %, 25.0 %).
+    assert_eq!((ranges, lossy), (87_720, 22_436));
+    assert_eq!(lossy_with_upper * 1000 / ranges, 249);
+}
+
+#[test]
+fn the_range_of_c2_that_loses_three_tables_by_tddl() {
+    let program = program(
+        "zone \"Asia/Shanghai\"; field gmt: timestamp; dimension day 1 to 31; else (day(gmt));",
+    );
+    let found = ask(&program, "gmt >= '2018-02-01' and gmt < '2018-04-01'");
+    assert_eq!(found.slots.len(), 31);
+    assert!(found.is_exact);
+    let found = ask(&program, "gmt >= '2018-02-01' and gmt < '2018-03-01'");
+    assert_eq!(found.slots.len(), 28);
+    // The bound is kept to the microsecond: no row of the first of March.
+    let found = ask(
+        &program,
+        "gmt > '2018-02-28T23:59:59.999998' and gmt < '2018-03-01'",
+    );
+    assert_eq!(coordinates(&program, &found), [[28]]);
+    let found = ask(
+        &program,
+        "gmt > '2018-02-28T23:59:59.999999' and gmt < '2018-03-01'",
+    );
+    assert_eq!(found.slots, []);
+}
+
+#[test]
+fn r48_r51_two_dimensions_are_enumerated_jointly() {
+    let program = program(
+        "field user: i64; field gmt: timestamp; dimension db 0 to 3; dimension tb 0 to 7; \
+         when user == 2000 then (3, 0); else (user % 4, user % 8);",
+    );
+    // Not 4 x 8: the same user decides both.
+    let found = ask(&program, "user > 3000");
+    assert_eq!(found.slots.len(), 8);
+    assert!(found.is_exact, "{found:?}");
+    let found = ask(&program, "user >= 0");
+    assert_eq!((found.slots.len(), found.is_exact), (9, true), "{found:?}");
+    let found = ask(&program, "user in (1, 9, 2000)");
+    assert_eq!(coordinates(&program, &found), [[1, 1], [3, 0]]);
+    let found = ask(&program, "user = 1 and user = 2");
+    assert_eq!(found.slots, []);
+    let found = ask(&program, "user is null");
+    assert_eq!(found.slots, []);
+    let found = ask(&program, "not (user != 5) or user between 6 and 6");
+    assert_eq!(coordinates(&program, &found), [[1, 5], [2, 6]]);
+    // An unknown term in an AND is left out; in an OR it bounds nothing.
+    let found = ask(&program, "user = 5 and user % 3 = 1");
+    assert_eq!(
+        (coordinates(&program, &found), found.is_exact),
+        (vec![vec![1, 5]], false)
+    );
+    assert_eq!(found.cause.as_deref(), Some("user % 3 == 1"));
+    let found = ask(&program, "user = 5 or user % 3 = 1");
+    assert_eq!((found.slots.len(), found.is_exact), (9, false));
+}
+
+#[test]
+fn null_goes_where_the_field_says() {
+    let program = program(
+        "field a: i64 null slot (9); field b: i64 null value 3; field c: i64; dimension d 0 to 9; \
+         else (min(a, 0) * 0 + b % 8 + c * 0);",
+    );
+    let found = ask(&program, "a is null");
+    assert_eq!(coordinates(&program, &found), [[9]]);
+    let found = ask(&program, "a = 1 and b is null and c = 1");
+    assert_eq!(coordinates(&program, &found), [[3]]);
+    let found = ask(&program, "a = 1 and b = 4 and c is null");
+    assert_eq!(found.slots, []);
+    let found = ask(&program, "b = 4");
+    assert_eq!(coordinates(&program, &found), [[4], [9]]);
+    let found = ask(&program, "not (a < 5) and b = 4 and c = 0");
+    assert_eq!(coordinates(&program, &found), [[4]]);
+}
+
+#[test]
+fn text_ranges_prefixes_and_tables() {
+    let program = program(
+        "field name: string; field b: bytes; dimension d 0 to 9; \
+         ranges chunk: string { 0, 'g' => 1, 'n' => 4, 'na' => 5 }; table t: string => i64 { 'zoe' => 9, else 2 }; \
+         when name >= 'z' then (t(name)); when b == bytes \"00\" then (8); else (chunk(name));",
+    );
+    let found = ask(&program, "name like 'm%'");
+    assert_eq!(
+        (coordinates(&program, &found), found.is_exact),
+        (vec![vec![1], vec![8]], true)
+    );
+    let found = ask(&program, "name like 'n%' and b > bytes \"00\"");
+    assert_eq!(coordinates(&program, &found), [[4], [5]]);
+    let found = ask(&program, "name >= 'z'");
+    assert_eq!(coordinates(&program, &found), [[2], [9]]);
+    let found = ask(&program, "name > 'zoe' and name < 'zog'");
+    assert_eq!(coordinates(&program, &found), [[2]]);
+    let found = ask(&program, "name in ('a', 'zoe') and b = bytes \"01\"");
+    assert_eq!(coordinates(&program, &found), [[0], [9]]);
+    let found = ask(&program, "name like 'a_c' and b = bytes \"01\"");
+    assert_eq!(
+        (coordinates(&program, &found), found.is_exact),
+        (vec![vec![0]], false)
+    );
+}
+
+#[test]
+fn hashes_are_exact_for_values_and_all_slots_for_ranges_by_policy() {
+    let program = program(
+        "field user: i64; field gmt: date; dimension s 0 to 63; dimension d 1 to 31; else (xxh3(user) % 64, day(gmt));",
+    );
+    let day = "gmt between '2024-01-30' and '2024-02-01'";
+    let found = ask(&program, &format!("user in (1, 2, 3) and {day}"));
+    assert_eq!((found.slots.len(), found.is_exact), (9, true));
+    let found = ask(&program, &format!("user between 1 and 100000 and {day}"));
+    assert_eq!(
+        (found.slots.len(), found.is_exact),
+        (64 * 3, true),
+        "all slots were seen"
+    );
+    let program = self::program("field user: i64; dimension s 0 to 63; else (xxh3(user) % 64);");
+    let found = ask(&program, "user > 5");
+    assert_eq!(
+        (found.slots.len(), found.is_exact),
+        (64, true),
+        "all slots were seen"
+    );
+    let program = self::program("field user: string; dimension s 0 to 63; else (xxh3(user) % 64);");
+    let predicate = Predicate::parse(program.rule(), "user > 'a'", None).unwrap();
+    let mut options = Options::default();
+    let found = enumerate(&program, &predicate, options).unwrap();
+    assert_eq!(
+        (found.slots.len(), found.is_exact, found.warn),
+        (64, false, false)
+    );
+    options.unbounded = Unbounded::Warn;
+    assert!(enumerate(&program, &predicate, options).unwrap().warn);
+    options.unbounded = Unbounded::Refuse;
+    let refused = enumerate(&program, &predicate, options).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "all 64 slots would be visited, because of xxh3(user)"
+    );
+}
+
+#[test]
+fn slots_come_in_the_order_of_the_sort_field_where_the_rule_is_monotone() {
+    let program =
+        program("field gmt: date; field user: i64; dimension m 0 to 11; else (month(gmt) - 1);");
+    let sorted = |condition: &str| {
+        let predicate = Predicate::parse(program.rule(), condition, None).unwrap();
+        let options = Options {
+            sort: Some(0),
+            ..Options::default()
+        };
+        enumerate(&program, &predicate, options).unwrap()
+    };
+    let found = sorted("gmt between '2023-11-15' and '2024-02-15'");
+    assert_eq!(coordinates(&program, &found), [[10], [11], [0], [1]]);
+    assert_eq!(found.ordered_by, Some(0));
+    // The same month twice: rows of January lie before and behind those of June.
+    let found = sorted("gmt between '2023-01-15' and '2024-01-15'");
+    assert_eq!((found.slots.len(), found.ordered_by), (12, None));
+    assert!(found.is_exact);
+    let program = self::program(
+        "field user: i64; ranges chunk: i64 { 3, 100 => 1, 200 => 2 }; dimension c 0 to 3; else (chunk(user));",
+    );
+    let predicate = Predicate::parse(program.rule(), "user > 50", None).unwrap();
+    let options = Options {
+        sort: Some(0),
+        ..Options::default()
+    };
+    let found = enumerate(&program, &predicate, options).unwrap();
+    assert_eq!(
+        (found.slots, found.ordered_by),
+        (vec![Slot(3), Slot(1), Slot(2)], Some(0))
+    );
+}
+
+#[test]
+fn r36_wide_ranges_of_periodic_rules_are_exact_without_walking_them() {
+    let program = program(
+        "field user: i64; dimension a 0 to 12; dimension b 0 to 9; else (user / 7 % 13, (user + 3) % 5);",
+    );
+    let found = ask(&program, "user between 0 and 1000000000000");
+    assert!(found.is_exact, "{found:?}");
+    assert_eq!(found.slots.len(), 13 * 5);
+    let program = self::program(
+        "field user: i64; dimension a 0 to 3; dimension b 0 to 11; \
+         when user < 1000 then (0, 11); else (user % 4, user % 6);",
+    );
+    let found = ask(&program, "user > 500");
+    assert!(found.is_exact, "{found:?}");
+    assert_eq!(found.slots.len(), 12 + 1);
+}
+
+#[test]
+fn clocks_that_are_put_back_lose_no_hour_and_no_day() {
+    let zone = Zone::load("America/Sao_Paulo").unwrap();
+    let program = program(
+        "zone \"America/Sao_Paulo\"; field t: timestamp; dimension d 1 to 31; dimension h 0 to 23; else (day(t), hour(t));",
+    );
+    // Put back at midnight of 18 February 2018, put forward at midnight of 4 November.
+    for around in ["2018-02-17T20:00:00Z", "2018-11-03T20:00:00Z"] {
+        let at =
+            Predicate::parse(program.rule(), &format!("t = timestamp \"{around}\""), None).unwrap();
+        let Predicate::Compare(_, _, Literal::Timestamp(start)) = at else {
+            panic!()
+        };
+        for length in [1, 7, 8, 24, 49] {
+            let end = start + length * 3_600_000_000;
+            let predicate = Predicate::And(vec![
+                Predicate::Compare(0, Comparison::GreaterEqual, Literal::Timestamp(start)),
+                Predicate::Compare(0, Comparison::Less, Literal::Timestamp(end)),
+            ]);
+            let found = enumerate(&program, &predicate, Options::default()).unwrap();
+            let expected: BTreeSet<_> = (start..end)
+                .step_by(600_000_000)
+                .map(|it| {
+                    let of = |part| calendar::part(part, it, &zone);
+                    vec![of(calendar::Part::DayOfMonth), of(calendar::Part::Hour)]
+                })
+                .collect();
+            let found: BTreeSet<_> = coordinates(&program, &found).into_iter().collect();
+            assert_eq!(found, expected);
+        }
+    }
+}
+
+// Random rules and conditions against brute force.
+
+/// Does the condition hold? SQL's logic with unknown; a condition that is not understood is unknown to us, too.
+fn holds(predicate: &Predicate, fields: &[Option<Literal>]) -> Option<bool> {
+    let field = |at: &u16| fields[usize::from(*at)].as_ref();
+    match predicate {
+        Predicate::True => Some(true),
+        Predicate::False => Some(false),
+        Predicate::And(terms) => {
+            let all: Vec<_> = terms.iter().map(|it| holds(it, fields)).collect();
+            match (all.contains(&Some(false)), all.contains(&None)) {
+                (true, _) => Some(false),
+                (false, true) => None,
+                _ => Some(true),
+            }
+        }
+        Predicate::Or(terms) => {
+            let all: Vec<_> = terms.iter().map(|it| holds(it, fields)).collect();
+            match (all.contains(&Some(true)), all.contains(&None)) {
+                (true, _) => Some(true),
+                (false, true) => None,
+                _ => Some(false),
+            }
+        }
+        Predicate::Not(inner) => holds(inner, fields).map(|it| !it),
+        Predicate::Compare(at, comparison, literal) => {
+            let value = field(at)?;
+            Some(match comparison {
+                Comparison::Equal => value == literal,
+                Comparison::NotEqual => value != literal,
+                Comparison::Less => value < literal,
+                Comparison::LessEqual => value <= literal,
+                Comparison::Greater => value > literal,
+                Comparison::GreaterEqual => value >= literal,
+            })
+        }
+        Predicate::In(at, list) => Some(list.contains(field(at)?)),
+        Predicate::Between(at, low, high) => Some((low..=high).contains(&field(at)?)),
+        Predicate::Prefix(at, prefix) => Some(field(at)?.blob()?.starts_with(prefix.blob()?)),
+        Predicate::IsNull(at) => Some(field(at).is_none()),
+        Predicate::Opaque(_) => Some(true),
+    }
+}
+
+const HOUR: i64 = 3_600_000_000;
+
+fn shifted(literal: &Literal, by: i64) -> Literal {
+    match literal {
+        Literal::I64(it) => Literal::I64(it.saturating_add(by)),
+        Literal::U64(it) => Literal::U64(it.saturating_add_signed(by)),
+        Literal::Date(it) => Literal::Date((i64::from(*it) + by) as i32),
+        Literal::Timestamp(it) => Literal::Timestamp(it.saturating_add(by)),
+        other => other.clone(),
+    }
+}
+
+/// A term on one field.
+fn term(source: &mut Source<'_>, at: u16, ty: Type, values: &mut Vec<Literal>) -> Predicate {
+    let literal = source.literal(ty);
+    values.extend([-1, 0, 1].map(|by| shifted(&literal, by)));
+    match source.below(9) {
+        0 => Predicate::IsNull(at),
+        1 => {
+            let list: Vec<_> = (0..source.below(4)).map(|_| source.literal(ty)).collect();
+            values.extend(list.iter().cloned());
+            Predicate::In(at, list)
+        }
+        2 if matches!(ty, Type::Str | Type::Bytes) => Predicate::Prefix(at, literal),
+        _ => {
+            let comparison = source.pick(&[
+                Comparison::Equal,
+                Comparison::NotEqual,
+                Comparison::Less,
+                Comparison::LessEqual,
+                Comparison::Greater,
+                Comparison::GreaterEqual,
+            ]);
+            Predicate::Compare(at, comparison, literal)
+        }
+    }
+}
+
+fn condition(
+    source: &mut Source<'_>,
+    program: &Program,
+    values: &mut [Vec<Literal>],
+    depth: u32,
+) -> Predicate {
+    match source.below(if depth == 0 { 1 } else { 4 }) {
+        1 => Predicate::Not(Box::new(condition(source, program, values, depth - 1))),
+        kind @ (2 | 3) => {
+            let terms = (0..1 + source.below(3))
+                .map(|_| condition(source, program, values, depth - 1))
+                .collect();
+            if kind == 2 {
+                Predicate::And(terms)
+            } else {
+                Predicate::Or(terms)
+            }
+        }
+        _ => {
+            let at = source.below(program.types().len() as u64) as usize;
+            term(source, at as u16, program.types()[at], &mut values[at])
+        }
+    }
+}
+
+/// Bounds a field so tightly that all its values, or a value of each piece, can be tried.
+fn bounded(source: &mut Source<'_>, at: u16, ty: Type, values: &mut Vec<Literal>) -> Predicate {
+    let low = source.literal(ty);
+    let (steps, step) = match ty {
+        Type::I64 | Type::U64 => (source.below(30) as i64, 1),
+        Type::Date => (source.below(70) as i64, 1),
+        // Quarters of an hour: no zone changes its offset by less.
+        Type::Timestamp => (source.below(120) as i64, HOUR / 4),
+        _ => (0, 0),
+    };
+    let aligned = match &low {
+        Literal::Timestamp(it) => Literal::Timestamp(it.div_euclid(HOUR) * HOUR),
+        other => other.clone(),
+    };
+    let within = |it: &Literal| it.is_in_range();
+    let high = shifted(&aligned, steps * step);
+    let (low, high) = match within(&high) {
+        true => (aligned, high),
+        false => (low.clone(), low),
+    };
+    values.extend(
+        (0..=steps)
+            .map(|it| shifted(&low, it * step))
+            .filter(within),
+    );
+    Predicate::Between(at, low, high)
+}
+
+struct Case {
+    program: Program,
+    predicate: Predicate,
+    /// For each field the values to try.
+    values: Vec<Vec<Option<Literal>>>,
+}
+
+fn case(seed: u64, flavour: Flavour) -> Case {
+    let mut bytes = Vec::new();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..120 {
+        state = crate::function::nodes::mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        bytes.extend(state.to_le_bytes());
+    }
+    let mut source = Source::new(&bytes);
+    let program = Program::compile(random::rule(&mut source, flavour)).unwrap();
+    let mut values = vec![Vec::new(); program.types().len()];
+    let mut terms = vec![condition(&mut source, &program, &mut values, 2)];
+    if flavour == Flavour::Exact {
+        for (at, ty) in program.types().iter().enumerate() {
+            terms.push(bounded(&mut source, at as u16, *ty, &mut values[at]));
+        }
+    } else {
+        for (at, ty) in program.types().iter().enumerate() {
+            values[at].extend((0..6).map(|_| source.literal(*ty)));
+        }
+    }
+    // What the rule itself compares with.
+    for expr in crate::rule::expressions(program.rule()) {
+        crate::rule::walk(expr, &mut |it| {
+            if let crate::rule::Expr::Literal(literal) = it {
+                for (at, ty) in program.types().iter().enumerate() {
+                    if literal.ty() == *ty {
+                        values[at].extend([-1, 0, 1].map(|by| shifted(literal, by)));
+                    }
+                }
+            }
+        });
+    }
+    let values = values.into_iter().map(|it| {
+        let set: BTreeSet<_> = it.into_iter().filter(Literal::is_in_range).collect();
+        std::iter::once(None)
+            .chain(set.into_iter().map(Some))
+            .collect()
+    });
+    Case {
+        program,
+        predicate: Predicate::And(terms),
+        values: values.collect(),
+    }
+}
+
+/// Every combination of values that satisfies the condition, evaluated.
+fn brute_force(case: &Case, max: usize) -> Option<BTreeSet<Slot>> {
+    let combinations: usize = case.values.iter().map(Vec::len).product();
+    let mut found = BTreeSet::new();
+    let step = combinations.div_ceil(max);
+    for number in (0..combinations).step_by(step) {
+        let mut rest = number;
+        let fields: Vec<Option<Literal>> = case
+            .values
+            .iter()
+            .map(|it| {
+                let value = it[rest % it.len()].clone();
+                rest /= it.len();
+                value
+            })
+            .collect();
+        if holds(&case.predicate, &fields) != Some(true) {
+            continue;
+        }
+        let values: Vec<Value<'_>> = fields
+            .iter()
+            .map(|it| it.as_ref().map_or(Value::Null, Literal::value))
+            .collect();
+        match case.program.evaluate(&values) {
+            Ok(slot) => {
+                found.insert(slot);
+            }
+            Err(EvalError::Everywhere) => return None,
+            Err(_) => {}
+        }
+    }
+    Some(found)
+}
+
+#[test]
+fn r50_enumeration_covers_brute_force_for_random_rules_and_conditions() {
+    for seed in 0..cases(2_000) {
+        let case = case(seed, Flavour::Any);
+        let found = enumerate(
+            &case.program,
+            &case.predicate,
+            Options {
+                budget: 2_000,
+                ..Options::default()
+            },
+        );
+        let found: BTreeSet<Slot> = found.unwrap().slots.into_iter().collect();
+        match brute_force(&case, 400) {
+            Some(expected) => assert!(
+                expected.is_subset(&found),
+                "seed {seed}: lost {:?}\n{}{:?}",
+                expected.difference(&found).collect::<Vec<_>>(),
+                case.program.rule(),
+                case.predicate
+            ),
+            None => assert_eq!(
+                found.len(),
+                case.program.shape().slots() as usize,
+                "seed {seed}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn r50_enumeration_equals_brute_force_without_hashes() {
+    let mut checked = 0;
+    for seed in 0..cases(2_000) {
+        let case = case(seed, Flavour::Exact);
+        let combinations: usize = case.values.iter().map(Vec::len).product();
+        if combinations > 30_000 {
+            continue;
+        }
+        let found = enumerate(&case.program, &case.predicate, Options::default()).unwrap();
+        let slots: BTreeSet<Slot> = found.slots.iter().copied().collect();
+        let about = || {
+            format!(
+                "seed {seed}\n{}{:?}\n{found:?}",
+                case.program.rule(),
+                case.predicate
+            )
+        };
+        match brute_force(&case, usize::MAX) {
+            Some(expected) => assert_eq!(slots, expected, "{}", about()),
+            None => assert_eq!(
+                slots.len(),
+                case.program.shape().slots() as usize,
+                "{}",
+                about()
+            ),
+        }
+        assert!(found.is_exact, "{}", about());
+        checked += 1;
+    }
+    assert!(checked * 2 > cases(2_000), "{checked}");
+}
