@@ -93,6 +93,25 @@ fn every_class_has_one_row_and_every_row_a_class() {
     assert_eq!(TABLE.len(), CLASSES.len() + 3);
 }
 
+#[test]
+fn the_documentation_has_the_same_table() {
+    let text = include_str!("../../../../../docs/ha-proxy.md");
+    let is_row = |line: &&str| {
+        let last = line.rsplit('|').nth(1).unwrap_or_default().trim();
+        ["Nothing", "Failovers", "Retries"].contains(&last)
+    };
+    let documented: Vec<&str> = text.lines().filter(is_row).collect();
+    let rows: Vec<String> = (TABLE.iter())
+        .map(|row| {
+            format!(
+                "| {} | {:?} | {:?} | {:?} | {:?} | {:?} |",
+                row.id, row.when, row.idempotent, row.at_most_once, row.neither, row.delay
+            )
+        })
+        .collect();
+    assert_eq!(documented, rows);
+}
+
 /// What the fact sheet says, written down once more by hand: id, class, then what happens for the three marks, and the delay after
 /// three earlier tries of which two were failovers (base 500: 4000 ms by retries, 2000 ms by failovers).
 #[test]
