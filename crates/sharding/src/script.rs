@@ -19,9 +19,11 @@ use rhai::packages::{
 use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, Scope};
 
 use crate::error::{RuleError, ScriptFault};
-use crate::function::Zone;
+use crate::function::{ZONE_DATA_VERSION, Zone};
 use crate::limits;
-use crate::value::{Type, Value};
+use crate::program::ScriptBody;
+use crate::rule::Rule;
+use crate::value::{Fields, Type, Value};
 
 /// Most operations of one evaluation: about a millisecond.
 pub const OPERATIONS_MAX: u64 = 20_000;
@@ -165,6 +167,35 @@ impl Script {
         };
         (slot.len() == self.inner.dimensions).then_some(slot)
     }
+}
+
+impl ScriptBody for Script {
+    fn evaluate(&self, fields: &Fields<'_>) -> Result<Vec<i64>, ScriptFault> {
+        Script::evaluate(self, fields)
+    }
+}
+
+/// Compiles a rule's script, for [`Program::compile_with`](crate::program::Program::compile_with): calendar functions
+/// count in the rule's zone, by the rule's version of the time zone data.
+///
+/// # Errors
+/// As [`Script::new`].
+pub fn compile(rule: &Rule, text: &str) -> Result<Box<dyn ScriptBody>, RuleError> {
+    let fields: Vec<(String, Type)> = rule
+        .fields
+        .iter()
+        .map(|field| (field.name.clone(), field.ty))
+        .collect();
+    let version = rule.zone_data.as_deref().unwrap_or(ZONE_DATA_VERSION);
+    let name = rule.zone.as_deref().unwrap_or("UTC");
+    let zone =
+        Zone::load_version(version, name).map_err(|fault| RuleError::new(fault.to_string()))?;
+    Ok(Box::new(Script::new(
+        text,
+        &fields,
+        rule.dimensions.len(),
+        &zone,
+    )?))
 }
 
 /// An engine with nothing in it but arithmetic, texts, arrays, maps and our own functions. The core package of rhai is left
