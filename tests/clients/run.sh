@@ -1,8 +1,10 @@
 #!/bin/bash
 # Runs one scenario with real HBase clients against a server that already runs.
-#   run.sh --zookeeper HOST:PORT --bootstrap HOST:PORT[,HOST:PORT] [--only java2-zk,java2-rpc,java3,asynchbase,python,node]
+#   run.sh --zookeeper HOST:PORT --bootstrap HOST:PORT[,HOST:PORT]
+#          [--only java2-zk,java2-rpc,java3,asynchbase,python,node,rust-zk,rust-rpc] [--rust PROGRAM]
 #          [--table NAME] [--seconds S] [--verbose] [--fetch-only]
 # --bootstrap   a region server or master, for the clients that use no ZooKeeper
+# --rust        the Rust client's program (example `scenario` of crates/client); built without it
 # --table       prefix of the tables made and dropped (default cadastre_clients)
 # --seconds     bound for each client (default 180)
 # --fetch-only  bring everything needed into the cache, run nothing
@@ -10,10 +12,10 @@
 # Prints one line per check (without --verbose only those that fail), a line per client, and last "N passed, N failed".
 # Exit code: 0 all passed, 1 some failed, 2 something missing.
 set -euo pipefail
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CADASTRE_TEST_CACHE:-$HOME/.cache/cadastre-tests}
-zookeeper='' bootstrap='' only=java2-zk,java2-rpc,java3,asynchbase,python,node prefix=cadastre_clients seconds=180 verbose='' fetch_only=''
+zookeeper='' bootstrap='' only=java2-zk,java2-rpc,java3,asynchbase,python,node,rust-zk,rust-rpc rust='' prefix=cadastre_clients seconds=180 verbose='' fetch_only=''
 while [ $# -gt 0 ]; do
   case $1 in
     --verbose) verbose=1; shift; continue ;;
@@ -24,6 +26,7 @@ while [ $# -gt 0 ]; do
     --zookeeper) zookeeper=$2 ;;
     --bootstrap) bootstrap=$2 ;;
     --only) only=$2 ;;
+    --rust) rust=$2 ;;
     --table) prefix=$2 ;;
     --seconds) seconds=$2 ;;
     *) usage ;;
@@ -33,7 +36,7 @@ done
 [ -n "$fetch_only" ] || { [ -n "$zookeeper" ] && [ -n "$bootstrap" ]; } || usage
 case ",$only," in *,java2-*|*,java3,*|*,asynchbase,*|*,node,*) java=1 ;; *) java='' ;; esac
 for c in ${only//,/ }; do
-  case $c in java2-zk|java2-rpc|java3|asynchbase|python|node) ;; *) echo "unknown client: $c" >&2; usage ;; esac
+  case $c in java2-zk|java2-rpc|java3|asynchbase|python|node|rust-zk|rust-rpc) ;; *) echo "unknown client: $c" >&2; usage ;; esac
 done
 mkdir -p "$cache"
 exec 9> "$cache/.lock-clients"
@@ -89,6 +92,15 @@ case ",$only," in *,node,*)
     cp "$here/node/package-lock.json" "$cache/node/.package-lock.json"
   fi ;;
 esac
+case ",$only," in *,rust-*)
+  if [ -z "$rust" ]; then
+    need cargo 'Rust, to build its client'
+    root=$(cd "$here/../.." && pwd)
+    (cd "$root" && cargo build --quiet --release --package cadastre-client --example scenario >&2)
+    rust=${CARGO_TARGET_DIR:-$root/target}/release/examples/scenario
+  fi
+  need "$rust" 'the program of the Rust client' ;;
+esac
 flock -u 9
 exec 9>&-
 [ -z "$fetch_only" ] || exit 0
@@ -111,6 +123,7 @@ for c in ${only//,/ }; do
       java3) program=(java -Xmx512m -cp "${classes[java3]}:$here:$cache/java3/lib/*" Scenario --registry rpc) ;;
       asynchbase) program=(java -Xmx512m -cp "${classes[asynchbase]}:$cache/asynchbase/lib/*" AsyncHBase) ;;
       python) program=("$cache/python/bin/python" "$here/python/scenario.py") ;;
+      rust-*) program=("$rust" --registry "${c#rust-}") ;;
       node) program=(env NODE_PATH="$cache/node/node_modules" NODE_NO_WARNINGS=1 node "$here/node/scenario.js") ;;
     esac
     timeout -k 5 "$seconds" "${program[@]}" "${common[@]}" > "$out/$c" 2> "$out/err" || rc=$?

@@ -33,6 +33,9 @@ const HOT_ROW_OPERATIONS: &str = "200000";
 
 const BINARY: &str = "target/release/cadastre";
 
+/// The Rust client's part of `tests/clients`.
+const SCENARIO: &str = "target/release/examples/scenario";
+
 pub(crate) fn run(name: &str) -> Result<(), String> {
     match name {
         "house" => house(),
@@ -180,17 +183,43 @@ fn sim() -> Result<(), String> {
     }
 }
 
+/// Real clients and our own against a server of ours; then our own client and commands against HBase itself.
 fn clients() -> Result<(), String> {
-    let server = Server::start(&["--region-servers", "2"])?;
+    // The program of the Rust client, once for both.
+    let scenario = cargo_built_example()?;
+    {
+        let server = Server::start(&["--region-servers", "2"])?;
+        script(
+            "tests/clients/run.sh",
+            &[
+                "--zookeeper",
+                &server.zookeeper,
+                "--bootstrap",
+                &server.bootstrap,
+                "--rust",
+                &scenario,
+            ],
+        )?;
+    }
     script(
-        "tests/clients/run.sh",
-        &[
-            "--zookeeper",
-            &server.zookeeper,
-            "--bootstrap",
-            &server.bootstrap,
-        ],
+        "tests/clients/hbase.sh",
+        &["--binary", BINARY, "--rust", &scenario],
     )
+}
+
+fn cargo_built_example() -> Result<String, String> {
+    cargo(&[
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "cadastre-client",
+        "--example",
+        "scenario",
+    ])?;
+    let path = Path::new(SCENARIO);
+    let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+    Ok(path.display().to_string())
 }
 
 fn suite() -> Result<(), String> {

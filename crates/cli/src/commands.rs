@@ -1,4 +1,4 @@
-//! The commands that talk to a running cluster: tables, rows, status. Each is a few calls of `client` and the printing of what they
+//! The commands that talk to a running cluster: tables, rows, the directory, files. Each is a few calls of `client` and the printing of what they
 //! answered.
 //!
 //! Bytes are read and written in HBase's notation (`\xNN`), so that what one command prints another one takes. Answers go to standard
@@ -7,11 +7,17 @@
 
 mod arguments;
 mod connect;
+mod counters;
+mod locate;
+mod meta;
+mod namespace;
 mod output;
+mod progress;
 mod rows;
 mod scan;
 mod status;
 mod table;
+mod transfer;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -42,9 +48,12 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 nothing found, 2 refused (wrong 
 /// A command that talks to a cluster.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Create, list, describe, enable, disable and drop tables
+    /// Create, list, describe, alter, enable, disable, truncate and drop tables; flush, compact, move, balance
     #[command(subcommand)]
     Table(table::TableCommand),
+    /// Create, list, describe, alter and drop namespaces
+    #[command(subcommand)]
+    Namespace(namespace::NamespaceCommand),
     /// Write cells of a row
     #[command(after_help = format!("Example:\n  cadastre put t1 row1 f:name Ada f:age '\\x00\\x00\\x00\\x24'\n\n{EXIT_CODES}"))]
     Put(rows::PutArgs),
@@ -54,12 +63,30 @@ pub enum Command {
     /// Delete a row, families or columns of it
     #[command(after_help = format!("Example:\n  cadastre delete t1 row1 f:name\n\n{EXIT_CODES}"))]
     Delete(rows::DeleteArgs),
+    /// Add to a counter and show its new value
+    #[command(after_help = format!("Examples:\n  cadastre incr t1 page-1 f:visits\n  cadastre incr t1 page-1 f:visits -5\n\n{EXIT_CODES}"))]
+    Incr(counters::IncrArgs),
+    /// Put bytes behind a value and show the new one
+    #[command(after_help = format!("Example:\n  cadastre append t1 row1 f:log ' again'\n\n{EXIT_CODES}"))]
+    Append(counters::AppendArgs),
     /// Read rows in order
     #[command(after_help = format!("Example:\n  cadastre scan t1 --start g --stop p --limit 10\n\n{EXIT_CODES}"))]
     Scan(scan::ScanArgs),
     /// Count the rows of a table
     #[command(after_help = format!("Example:\n  cadastre count t1 --prefix user-\n\n{EXIT_CODES}"))]
     Count(scan::CountArgs),
+    /// Show which server serves rows, or every region of a table, and who said so
+    #[command(after_help = format!("Examples:\n  cadastre locate t1 row1 row2\n  cadastre locate t1 --json\n\n{EXIT_CODES}"))]
+    Locate(locate::LocateArgs),
+    /// Show hbase:meta, and whether each key of each table lies in exactly one region
+    #[command(after_help = format!("Examples:\n  cadastre meta\n  cadastre meta t1 --json\n  cadastre meta --check\n\n{EXIT_CODES}\nHere 3 also says that a hole, an overlap or damage was found."))]
+    Meta(meta::MetaArgs),
+    /// Write a table to a file as CSV or JSON lines
+    #[command(after_help = format!("Examples:\n  cadastre dump t1 --output t1.jsonl --versions 3\n  cadastre dump t1 --output t1.csv --columns row,f:name,f:age\n  cadastre dump t1 --output t1.csv --columns row,f:name,f:age --resume\n\n{EXIT_CODES}"))]
+    Dump(Box<transfer::dump::DumpArgs>),
+    /// Write the rows of a CSV or of JSON lines into a table
+    #[command(after_help = format!("Examples:\n  cadastre load t1 t1.jsonl\n  cadastre load t1 people.csv --columns row,f:name,-,f:age\n  cadastre load t1 people.csv --columns row,f:name,-,f:age --resume\n\n{EXIT_CODES}"))]
+    Load(Box<transfer::load::LoadArgs>),
     /// Show the cluster's servers and tables
     #[command(after_help = format!("Example:\n  cadastre status --zookeeper zk1:2181,zk2:2181\n\n{EXIT_CODES}"))]
     Status(status::StatusArgs),
@@ -69,9 +96,16 @@ impl Command {
     fn connect(&self) -> &ConnectArgs {
         match self {
             Self::Table(command) => command.connect(),
+            Self::Namespace(command) => command.connect(),
             Self::Put(args) => &args.connect,
             Self::Get(args) => &args.connect,
             Self::Delete(args) => &args.connect,
+            Self::Incr(args) => &args.connect,
+            Self::Append(args) => &args.connect,
+            Self::Locate(args) => &args.connect,
+            Self::Meta(args) => &args.connect,
+            Self::Dump(args) => &args.range.connect,
+            Self::Load(args) => &args.connect,
             Self::Scan(args) => &args.range.connect,
             Self::Count(args) => &args.range.connect,
             Self::Status(args) => &args.connect,
@@ -133,9 +167,16 @@ async fn dispatch<E: Env>(
 ) -> Result<u8> {
     match command {
         Command::Table(command) => table::run(client, command, output).await,
+        Command::Namespace(command) => namespace::run(client, command, output).await,
         Command::Put(args) => rows::put(client, args, output).await,
         Command::Get(args) => rows::get(client, args, output).await,
         Command::Delete(args) => rows::delete(client, args, output).await,
+        Command::Incr(args) => counters::incr(client, args, output).await,
+        Command::Append(args) => counters::append(client, args, output).await,
+        Command::Locate(args) => locate::locate(client, args, output).await,
+        Command::Meta(args) => meta::meta(client, args, output).await,
+        Command::Dump(args) => transfer::dump::dump(client, *args, output).await,
+        Command::Load(args) => transfer::load::load(client, *args, output).await,
         Command::Scan(args) => scan::scan(client, args, output).await,
         Command::Count(args) => scan::count(client, args, output).await,
         Command::Status(_) => status::status(client, output).await,
@@ -168,7 +209,7 @@ fn hint(code: Code) -> Option<&'static str> {
         }
         Code::TableNotEnabled => "`cadastre table enable` enables it",
         Code::NoSuchColumnFamily => "`cadastre table describe` shows its families",
-        Code::NamespaceNotFound => "a table ns:name needs its namespace first",
+        Code::NamespaceNotFound => "`cadastre namespace list` shows which there are",
         _ => return None,
     })
 }

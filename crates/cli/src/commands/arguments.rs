@@ -116,6 +116,11 @@ impl QueryArgs {
         }
     }
 
+    /// Versions of each column at most.
+    pub(super) fn versions(&self) -> u32 {
+        self.versions
+    }
+
     /// The query, for these columns; none means all.
     pub(super) fn query(&self, columns: &[Column]) -> Query {
         Query {

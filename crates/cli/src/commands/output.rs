@@ -39,6 +39,21 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Writes bytes as they are.
+    ///
+    /// # Errors
+    /// The first failure of all writes.
+    pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.failed.is_none() {
+            self.failed = self.out.write_all(bytes).err();
+        }
+        match &self.failed {
+            // The error itself is kept for the end.
+            Some(error) => Err(error.kind().into()),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the text or the JSON value, whichever is wanted.
     pub(super) fn answer(&mut self, text: impl std::fmt::Display, value: impl FnOnce() -> Value) {
         if self.json {

@@ -1,22 +1,17 @@
 //! `cadastre scan` and `count`: many rows.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use cadastre_client::{Client, Scanner, first_key_only_filter, new_scan, notation};
-use cadastre_env::{Clock, Env};
+use cadastre_env::Env;
 use cadastre_types::{Error, ErrorKind, Result, Scan, TableName};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::arguments::{Column, QueryArgs, behind_prefix, bytes, column, table_name};
 use super::connect::ConnectArgs;
 use super::exit;
 use super::output::{Output, column_text, rate, row_json, usage};
-
-/// How often the progress line changes.
-const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+use super::progress::{Meter, Track};
 
 /// Which rows; part of both commands.
 #[derive(Debug, Args)]
@@ -38,8 +33,26 @@ pub(super) struct RangeArgs {
 }
 
 impl RangeArgs {
+    /// The table.
+    pub(super) fn table(&self) -> &TableName {
+        &self.table
+    }
+
+    /// First row, and the row to stop before; empty for the open ends.
+    pub(super) fn ends(&self) -> Result<(Bytes, Bytes)> {
+        let scan = self.scan(false)?;
+        Ok((scan.start_row, scan.stop_row))
+    }
+
+    /// How a row's place in the range is told as a share of it.
+    pub(super) async fn track<E: Env>(&self, client: &Client<E>) -> Result<Track> {
+        let (start, stop) = self.ends()?;
+        let regions = client.region_starts(&self.table).await?;
+        Ok(Track::new(&regions, &start, &stop))
+    }
+
     /// The scan of the range; for a descending one the ends are exchanged.
-    fn scan(&self, reversed: bool) -> Result<Scan> {
+    pub(super) fn scan(&self, reversed: bool) -> Result<Scan> {
         let (start_row, stop_row) = match &self.prefix {
             Some(prefix) => (prefix.clone(), behind_prefix(prefix)),
             None => (self.start.clone(), self.stop.clone()),
@@ -144,12 +157,14 @@ pub(super) async fn count<E: Env>(
     output: &mut Output<'_>,
 ) -> Result<u8> {
     let clock = client.env().clock().clone();
-    let started = clock.mono();
-    // Hidden by itself when standard error is no terminal.
-    let progress = ProgressBar::new_spinner()
-        .with_style(ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template"));
+    // Only for the eyes: asked for when somebody looks.
+    let track = if Meter::<E::Clock>::is_seen() {
+        Some(args.range.track(client).await?)
+    } else {
+        None
+    };
+    let mut meter = Meter::new(clock, track.is_some(), 0.0);
     let mut rows = 0_u64;
-    let mut told = started;
     let mut scanner = counting_scanner(client, &args.range, true)?;
     loop {
         let row = match scanner.next().await {
@@ -161,19 +176,13 @@ pub(super) async fn count<E: Env>(
             }
             Err(error) => return Err(error),
         };
-        if row.is_none() {
+        let Some(row) = row else {
             break;
-        }
+        };
         rows += 1;
-        let now = clock.mono();
-        if now.saturating_sub(told) >= PROGRESS_EVERY {
-            told = now;
-            progress.set_message(rate(rows, (now - started).as_secs_f64()));
-            progress.tick();
-        }
+        meter.tell(rows, || Some(track.as_ref()?.share(row.key()?)));
     }
-    progress.finish_and_clear();
-    let seconds = (clock.mono() - started).as_secs_f64();
+    let seconds = meter.end();
     output.answer(rate(rows, seconds), || {
         json!({
             "table": args.range.table.as_str(),

@@ -3,13 +3,15 @@
 use bytes::Bytes;
 use cadastre_client::{Client, notation};
 use cadastre_env::Env;
-use cadastre_types::{Code, FamilyDescriptor, Result, TableDescriptor, TableName, TableState};
+use cadastre_types::{
+    Code, FamilyDescriptor, Result, ServerName, TableDescriptor, TableName, TableState,
+};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{bytes, family, key_value, table_name};
 use super::connect::ConnectArgs;
-use super::output::{Output, counted};
+use super::output::{Output, counted, usage};
 use super::{EXIT_CODES, exit};
 
 /// Work on tables.
@@ -24,6 +26,9 @@ pub enum TableCommand {
     /// Show a table's families, attributes and regions
     #[command(after_help = format!("Example:\n  cadastre table describe t1\n\n{EXIT_CODES}"))]
     Describe(NameArgs),
+    /// Change families and attributes of a table
+    #[command(after_help = format!("Examples:\n  cadastre table alter t1 f:VERSIONS=5 newfamily\n  cadastre table alter t1 --drop-family old --attribute DURABILITY=ASYNC_WAL\n\n{EXIT_CODES}"))]
+    Alter(AlterArgs),
     /// Serve a disabled table again
     #[command(after_help = format!("Example:\n  cadastre table enable t1\n\n{EXIT_CODES}"))]
     Enable(NameArgs),
@@ -33,6 +38,21 @@ pub enum TableCommand {
     /// Remove a disabled table and its data
     #[command(after_help = format!("Examples:\n  cadastre table drop t1\n  cadastre table drop t1 --force\n\n{EXIT_CODES}"))]
     Drop(DropArgs),
+    /// Empty a disabled table; it is enabled then
+    #[command(after_help = format!("Example:\n  cadastre table truncate t1 --force --keep-splits\n\n{EXIT_CODES}"))]
+    Truncate(TruncateArgs),
+    /// Write what a table has in memory to its files
+    #[command(after_help = format!("Example:\n  cadastre table flush t1\n\n{EXIT_CODES}"))]
+    Flush(NameArgs),
+    /// Have the servers compact a table; they go on after the command has ended
+    #[command(after_help = format!("Example:\n  cadastre table compact t1 --family f --major\n\n{EXIT_CODES}"))]
+    Compact(CompactArgs),
+    /// Move the region that holds a row to another server
+    #[command(after_help = format!("Examples:\n  cadastre table move t1 row1\n  cadastre table move t1 row1 --to host2,16020,1700000000000\n\n{EXIT_CODES}"))]
+    Move(MoveArgs),
+    /// Even out the number of regions on the servers
+    #[command(after_help = format!("Example:\n  cadastre table balance --dry-run\n\n{EXIT_CODES}"))]
+    Balance(BalanceArgs),
 }
 
 impl TableCommand {
@@ -40,8 +60,15 @@ impl TableCommand {
         match self {
             Self::Create(args) => &args.connect,
             Self::List(args) => &args.connect,
-            Self::Describe(args) | Self::Enable(args) | Self::Disable(args) => &args.connect,
+            Self::Describe(args) | Self::Enable(args) | Self::Disable(args) | Self::Flush(args) => {
+                &args.connect
+            }
+            Self::Alter(args) => &args.name.connect,
             Self::Drop(args) => &args.name.connect,
+            Self::Truncate(args) => &args.name.connect,
+            Self::Compact(args) => &args.name.connect,
+            Self::Move(args) => &args.connect,
+            Self::Balance(args) => &args.connect,
         }
     }
 }
@@ -95,6 +122,81 @@ pub struct DropArgs {
     name: NameArgs,
 }
 
+/// Arguments of `table alter`.
+#[derive(Debug, Args)]
+pub struct AlterArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// Families to make, or to change: attributes that are not named stay
+    #[arg(value_name = "FAMILY[:KEY=VALUE,…]", value_parser = family)]
+    families: Vec<FamilyDescriptor>,
+    /// Family to remove with its data; may be given several times
+    #[arg(long, value_name = "FAMILY", value_parser = bytes)]
+    drop_family: Vec<Bytes>,
+    /// Attribute of the table to set; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    attribute: Vec<(String, String)>,
+    /// Attribute of the table to remove; may be given several times
+    #[arg(long, value_name = "KEY")]
+    unset: Vec<String>,
+}
+
+/// Arguments of `table truncate`.
+#[derive(Debug, Args)]
+pub struct TruncateArgs {
+    /// Keep the regions as they are; one region without it
+    #[arg(long)]
+    keep_splits: bool,
+    /// Disable it first if it is enabled
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    name: NameArgs,
+}
+
+/// Arguments of `table compact`.
+#[derive(Debug, Args)]
+pub struct CompactArgs {
+    /// Only this family
+    #[arg(long, value_name = "FAMILY", value_parser = bytes)]
+    family: Option<Bytes>,
+    /// Rewrite all files into one, without what is deleted
+    #[arg(long)]
+    major: bool,
+    #[command(flatten)]
+    name: NameArgs,
+}
+
+/// Arguments of `table move`.
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    /// Table
+    #[arg(value_parser = table_name)]
+    table: TableName,
+    /// A row of the region
+    #[arg(value_parser = bytes)]
+    row: Bytes,
+    /// Server, as `cadastre status` names it; any other one without it
+    #[arg(long, value_name = "HOST,PORT,STARTCODE", value_parser = server_name)]
+    to: Option<ServerName>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `table balance`.
+#[derive(Debug, Args)]
+pub struct BalanceArgs {
+    /// Only say what would be moved
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+fn server_name(text: &str) -> Result<ServerName, String> {
+    ServerName::parse(text).map_err(|error| error.message().to_owned())
+}
+
 pub(super) async fn run<E: Env>(
     client: &Client<E>,
     command: TableCommand,
@@ -116,17 +218,143 @@ pub(super) async fn run<E: Env>(
         TableCommand::Drop(args) => {
             let table = &args.name.table;
             if args.force {
-                match admin.disable_table(table).await {
-                    // It was disabled already.
-                    Err(error) if error.code() == Code::TableNotEnabled => {}
-                    outcome => outcome?,
-                }
+                disable_if_enabled(client, table).await?;
             }
             admin.delete_table(table).await?;
             done(output, "dropped", table);
         }
+        TableCommand::Truncate(args) => {
+            let table = &args.name.table;
+            if args.force {
+                disable_if_enabled(client, table).await?;
+            }
+            admin.truncate_table(table, args.keep_splits).await?;
+            done(output, "truncated", table);
+        }
+        TableCommand::Alter(args) => return alter(client, args, output).await,
+        TableCommand::Flush(args) => {
+            admin.flush_table(&args.table).await?;
+            done(output, "flushed", &args.table);
+        }
+        TableCommand::Compact(args) => return compact(client, args, output).await,
+        TableCommand::Move(args) => return move_region(client, args, output).await,
+        TableCommand::Balance(args) => return balance(client, args.dry_run, output).await,
     }
     Ok(exit::DONE)
+}
+
+async fn disable_if_enabled<E: Env>(client: &Client<E>, table: &TableName) -> Result<()> {
+    match client.admin().disable_table(table).await {
+        // It was disabled already.
+        Err(error) if error.code() == Code::TableNotEnabled => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Puts the changes on a table as it is: what is not named stays.
+fn altered(mut table: TableDescriptor, args: AlterArgs) -> Result<TableDescriptor> {
+    for name in &args.drop_family {
+        if table.families.remove(name).is_none() {
+            let name = notation::to_text(name);
+            return Err(usage(format!("{} has no family {name}", table.name)));
+        }
+    }
+    for change in args.families {
+        if let Some(family) = table.families.get_mut(&change.name) {
+            family.attributes.extend(change.attributes);
+        } else {
+            table = table.with_family(change);
+        }
+    }
+    for (key, value) in args.attribute {
+        table
+            .attributes
+            .insert(key.to_ascii_uppercase().into(), value.into());
+    }
+    for key in &args.unset {
+        let key = Bytes::from(key.to_ascii_uppercase());
+        if table.attributes.remove(&key).is_none() {
+            let key = notation::to_text(&key);
+            return Err(usage(format!("{} has no attribute {key}", table.name)));
+        }
+    }
+    Ok(table)
+}
+
+async fn alter<E: Env>(client: &Client<E>, args: AlterArgs, output: &mut Output<'_>) -> Result<u8> {
+    let name = args.name.table.clone();
+    let admin = client.admin();
+    let before = admin.describe_table(&name).await?;
+    let after = altered(before.clone(), args)?;
+    if before == after {
+        return Err(usage(format!("{name} is already so")));
+    }
+    admin.modify_table(&after).await?;
+    done(output, "altered", &name);
+    Ok(exit::DONE)
+}
+
+async fn compact<E: Env>(
+    client: &Client<E>,
+    args: CompactArgs,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let table = &args.name.table;
+    let regions = client
+        .admin()
+        .compact_table(table, args.family, args.major)
+        .await?;
+    output.answer(
+        format_args!("asked for {table}: {}", counted(regions as u64, "region")),
+        || json!({ "table": table.as_str(), "done": "compaction asked for", "regions": regions }),
+    );
+    Ok(exit::DONE)
+}
+
+async fn move_region<E: Env>(
+    client: &Client<E>,
+    args: MoveArgs,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let table = &args.table;
+    let admin = client.admin();
+    admin
+        .move_region(table, &args.row, args.to.as_ref())
+        .await?;
+    let now = client.locate(table, &args.row, true).await?;
+    let region = now.region.encoded_name();
+    output.answer(
+        format_args!("region {region} is on {}", now.server),
+        || json!({ "region": region.as_str(), "server": now.server.to_string() }),
+    );
+    Ok(exit::DONE)
+}
+
+async fn balance<E: Env>(client: &Client<E>, dry_run: bool, output: &mut Output<'_>) -> Result<u8> {
+    let outcome = client.admin().balance(dry_run).await?;
+    let moves = if dry_run {
+        outcome.moves_planned
+    } else {
+        outcome.moves_made
+    };
+    let text = match (outcome.ran, dry_run, moves) {
+        (false, ..) => "did not run: the balancer is off, or regions are in transition".to_owned(),
+        (true, true, Some(moves)) => format!("would move {}", counted(moves.into(), "region")),
+        (true, false, Some(moves)) => format!("moved {}", counted(moves.into(), "region")),
+        (true, _, None) => "balanced".to_owned(),
+    };
+    output.answer(text, || {
+        json!({
+            "ran": outcome.ran,
+            "moves_planned": outcome.moves_planned,
+            "moves_made": outcome.moves_made,
+        })
+    });
+    Ok(if outcome.ran {
+        exit::DONE
+    } else {
+        exit::FAILED
+    })
 }
 
 fn done(output: &mut Output<'_>, what: &str, table: &TableName) {
@@ -191,7 +419,7 @@ async fn list<E: Env>(client: &Client<E>, system: bool, output: &mut Output<'_>)
     Ok(exit::DONE)
 }
 
-fn state_text(state: Option<TableState>) -> &'static str {
+pub(super) fn state_text(state: Option<TableState>) -> &'static str {
     match state {
         Some(TableState::Enabled) => "enabled",
         Some(TableState::Disabled) => "disabled",

@@ -22,7 +22,7 @@ pub(crate) struct Checks {
     left: BTreeSet<String>,
     pub(crate) passed: usize,
     pub(crate) failed: usize,
-    /// One line for each failed check.
+    /// One line for each check.
     pub(crate) lines: Vec<String>,
 }
 
@@ -56,11 +56,15 @@ impl Checks {
         };
         let is_mine = self.left.remove(name);
         match self.expected.get(name) {
-            Some(expected) if is_mine && *expected == answer => self.passed += 1,
+            Some(expected) if is_mine && *expected == answer => {
+                self.passed += 1;
+                self.lines.push(format!("ok {name}"));
+            }
             expected => {
                 self.failed += 1;
                 self.lines.push(format!(
-                    "FAIL {name} expected {expected:?} got {answer}{note}"
+                    "FAIL {name} expected {} got {answer}{note}",
+                    expected.map_or("nothing", String::as_str)
                 ));
             }
         }
@@ -70,7 +74,8 @@ impl Checks {
     pub(crate) fn end(mut self) -> Self {
         for name in &self.left {
             self.failed += 1;
-            self.lines.push(format!("FAIL {name}: not run"));
+            self.lines
+                .push(format!("FAIL {name} expected to be run got nothing"));
         }
         self
     }

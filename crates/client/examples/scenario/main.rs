@@ -1,9 +1,9 @@
 //! The scenario of `tests/clients` with the Rust client, against any server that speaks HBase's protocol:
 //!
-//!     cargo run -p cadastre-client --example scenario -- --zookeeper HOST:PORT --bootstrap HOST:PORT --expected tests/clients/expected.tsv
+//!     cargo run -p cadastre-client --example scenario -- --registry zk --zookeeper HOST:PORT --bootstrap HOST:PORT \\
+//!         --table PREFIX --expected tests/clients/expected.tsv
 //!
-//! It runs once with each registry and prints a line per check and a count, as the programs in `tests/clients` do. The exit code is 0 if
-//! all passed.
+//! It prints a line for each check and a count, as the other programs of `tests/clients` do. The exit code is 0 if all passed.
 
 #![allow(clippy::print_stdout, reason = "the program's answer")]
 
@@ -36,38 +36,30 @@ fn main() -> ExitCode {
             .collect()
     };
     let expected = std::fs::read_to_string(wanted("--expected")).expect("the list of checks");
-    let registries = [
-        (
-            "rust-zk",
-            Registry::ZooKeeper(servers("--zookeeper"), "/hbase".to_owned()),
-        ),
-        ("rust-rpc", Registry::Rpc(servers("--bootstrap"))),
-    ];
+    let table = TableName::parse(&wanted("--table")).expect("a table's name");
+    let registry = match wanted("--registry").as_str() {
+        "zk" => Registry::ZooKeeper(servers("--zookeeper"), "/hbase".to_owned()),
+        "rpc" => Registry::Rpc(servers("--bootstrap")),
+        other => panic!("--registry {other} is neither zk nor rpc"),
+    };
     let env = RealEnv::start(&RealEnvConfig {
         data_dir: std::env::temp_dir(),
         cores: 1,
         background_threads: 1,
     })
     .expect("threads");
-    let mut failed = 0;
-    for (name, registry) in registries {
-        let here = env.clone();
-        let table =
-            TableName::parse(&format!("scenario_{}", name.replace('-', "_"))).expect("legal");
-        let expected = expected.clone();
-        let done = env.block_on(async move {
-            let client = Client::connect(here, registry, ClientConfig::default()).expect("sound");
-            let checks = steps::run(&client, &table, &expected).await;
-            client.close().await;
-            checks
-        });
-        let done = done.expect("the scenario comes to its end");
-        for line in &done.lines {
-            println!("{name} {line}");
-        }
-        println!("{name}: {} passed, {} failed", done.passed, done.failed);
-        failed += done.failed;
-    }
+    let here = env.clone();
+    let done = env.block_on(async move {
+        let client = Client::connect(here, registry, ClientConfig::default()).expect("sound");
+        let checks = steps::run(&client, &table, &expected).await;
+        client.close().await;
+        checks
+    });
     env.shutdown();
-    ExitCode::from(u8::from(failed > 0))
+    let done = done.expect("the scenario comes to its end");
+    for line in &done.lines {
+        println!("{line}");
+    }
+    println!("{} passed, {} failed", done.passed, done.failed);
+    ExitCode::from(u8::from(done.failed > 0))
 }
