@@ -25,8 +25,8 @@ pub use failure::{Executed, Failed, Failure};
 pub use lossy::{Loss, Lossy, LossyEngine};
 pub use method::{Mark, Method, Protocol, Read};
 pub use provider::{
-    ConfiguredFailover, IpFailover, ObserverReads, ObserverSettings, ProxyProvider, RequestHedging,
-    ServerState, StateProbe,
+    ActiveByLookup, ConfiguredFailover, IpFailover, Lookup, ObserverReads, ObserverSettings,
+    ProxyProvider, RequestHedging, ServerState, StateProbe,
 };
 pub use proxy::{Call, CallIds, Caller, Event, Events, Invoker, Policies, Proxy};
 pub use settings::{DEFAULT_PORT, NameService, ProviderKind, Settings, connections};

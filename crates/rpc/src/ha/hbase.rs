@@ -105,10 +105,13 @@ fn classify(error: &Error) -> (Class, Executed) {
         Code::NotSent => (Class::NotSent, Executed::No),
         Code::MasterNotRunning => (Class::MasterNotRunning, Executed::No),
         Code::ServerNotRunningYet => (Class::ServerNotRunningYet, Executed::No),
-        Code::MasterStopped => (Class::MasterStopped, Executed::No),
+        Code::MasterStopped | Code::RegionServerStopped => (Class::MasterStopped, Executed::No),
         Code::PleaseHold => (Class::PleaseHold, Executed::No),
         Code::CallQueueTooBig | Code::CallDropped => (Class::Overloaded, Executed::No),
-        Code::Fenced => (Class::Fenced, Executed::Maybe),
+        // A deposed master's store refused it; over the wire that has the name of a region that is not served.
+        Code::Fenced | Code::NotServingRegion | Code::RegionServerAborted => {
+            (Class::Fenced, Executed::Maybe)
+        }
         Code::OutcomeUnknown => (Class::Socket, Executed::Maybe),
         // An exception of any place inside, perhaps after the work.
         Code::Io | Code::Internal => (Class::OtherIo, Executed::Maybe),

@@ -1,6 +1,7 @@
 //! Who the current server is, and which comes next (P16). A new way of choosing is one more implementation of [`ProxyProvider`].
 
 mod hedging;
+mod lookup;
 mod observer;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use cadastre_types::Result;
 use rand::seq::SliceRandom;
 
 pub use hedging::RequestHedging;
+pub use lookup::{ActiveByLookup, Lookup};
 pub use observer::{ObserverReads, ObserverSettings};
 
 use super::method::Method;

@@ -214,14 +214,20 @@ impl<E: Env> Connection<E> {
         }
         let socket = |error: std::io::Error| End::Broken(Class::Socket, error.to_string());
         match (read, written) {
-            (Poll::Ready(Ok(0)), _) => {
-                Err(End::Broken(Class::Eof, "closed by the server".to_owned()))
-            }
+            (Poll::Ready(Ok(0)), _) => Err(End::Broken(Class::Eof, self.closed())),
             (Poll::Ready(Err(error)), _) => Err(socket(error)),
             // What the server said before it closed is worth more than the error of a write.
             (Poll::Pending, Poll::Ready(Err(error))) => Err(socket(error)),
             _ => Ok(moved),
         }
+    }
+
+    fn closed(&self) -> String {
+        if self.answers == 0 {
+            return "closed by the server before any answer (is this a NameNode's RPC port?)"
+                .to_owned();
+        }
+        "closed by the server".to_owned()
     }
 
     fn take_calls(&mut self, cx: &mut Context<'_>) -> bool {

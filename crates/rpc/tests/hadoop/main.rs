@@ -5,3 +5,5 @@
 mod create;
 mod engine;
 mod fake;
+mod masters;
+mod moving;
