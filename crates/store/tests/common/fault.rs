@@ -66,12 +66,20 @@ struct Files {
 pub(crate) struct Calls {
     made: AtomicU64,
     fail_at: AtomicU64,
+    /// Calls from the failing one on that fail with it.
+    many: AtomicU64,
 }
 
 impl Calls {
     /// Lets the n-th call from now on fail, and no other; 0 for none.
     pub(crate) fn fail(&self, n: u64) {
+        self.fail_many(n, 1);
+    }
+
+    /// Lets so many calls from the n-th on fail; 0 for none.
+    pub(crate) fn fail_many(&self, n: u64, many: u64) {
         self.made.store(0, Ordering::SeqCst);
+        self.many.store(many, Ordering::SeqCst);
         self.fail_at.store(n, Ordering::SeqCst);
     }
 
@@ -83,7 +91,8 @@ impl Calls {
     /// Counts a call; true if it is the one.
     pub(crate) fn fails(&self) -> bool {
         let call = self.made.fetch_add(1, Ordering::SeqCst) + 1;
-        call == self.fail_at.load(Ordering::SeqCst)
+        let first = self.fail_at.load(Ordering::SeqCst);
+        first > 0 && (first..first + self.many.load(Ordering::SeqCst)).contains(&call)
     }
 
     fn check(&self, what: &str) -> io::Result<()> {
