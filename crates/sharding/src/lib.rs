@@ -4,6 +4,7 @@
 //! Everything here is a value or a pure function. This crate must not know of clocks, randomness, files, sockets,
 //! storage or an async runtime: the same rule and the same input give the same answer for ever (R40).
 
+pub mod cache;
 pub mod code;
 pub mod enumerate;
 mod error;
@@ -22,6 +23,7 @@ pub mod script;
 mod slot;
 mod text;
 mod value;
+pub mod versions;
 
 pub use code::{RuleHash, decode, encode};
 pub use enumerate::{Comparison, Enumeration, Predicate, Refused, Unbounded, enumerate};

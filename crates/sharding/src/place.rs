@@ -72,13 +72,13 @@ pub(crate) const WIDTH_MAX: u8 = 20;
 impl SlotMap {
     /// Makes the names of all slots. Every slot must have a place.
     pub fn new(shape: &Shape, lines: &[PlaceLine]) -> Result<SlotMap, RuleError> {
+        let winners = winners(shape, lines)?;
         let mut ids: BTreeMap<Place, u32> = BTreeMap::new();
         let mut places = Vec::new();
         let mut slots = Vec::with_capacity(shape.slots() as usize);
-        for slot in (0..shape.slots()).map(Slot) {
+        for (slot, winner) in (0..shape.slots()).map(Slot).zip(winners) {
             let coordinates = shape.coordinates(slot);
-            let line = lines.iter().rev().find(|line| line.matches(&coordinates));
-            let Some(line) = line else {
+            let Some(line) = winner.and_then(|at| lines.get(at)) else {
                 return Err(RuleError::new(format!(
                     "slot {coordinates:?} has no place; a line without slots covers all"
                 )));
@@ -117,6 +117,57 @@ impl SlotMap {
     /// How many slots there are.
     pub fn slots(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// Most slots that all lines together may name: each slot eight times over, and some.
+const COVERED_MAX: u64 = 8 * limits::SLOTS_MAX + 8 * limits::PLACES_MAX as u64;
+
+/// The number of the last line that names each slot: a line after the other paints over what was before.
+fn winners(shape: &Shape, lines: &[PlaceLine]) -> Result<Vec<Option<usize>>, RuleError> {
+    let mut winners = vec![None; shape.slots() as usize];
+    let mut covered = 0_u64;
+    for (number, line) in lines.iter().enumerate() {
+        let spans: Vec<(u32, u32)> = shape
+            .dimensions()
+            .iter()
+            .enumerate()
+            .map(|(at, dimension)| {
+                let whole = (dimension.first, dimension.last);
+                let (first, last) = line.slots.get(at).copied().flatten().unwrap_or(whole);
+                let index = |it: i64| {
+                    let inside = it.clamp(dimension.first, dimension.last);
+                    u32::try_from(inside - dimension.first).unwrap_or(0)
+                };
+                (index(first), index(last))
+            })
+            .collect();
+        let slots: u64 = spans.iter().map(|(a, b)| u64::from(b - a) + 1).product();
+        covered = covered.saturating_add(slots);
+        if covered > COVERED_MAX {
+            return Err(RuleError::new(format!(
+                "the lines of places name more than {COVERED_MAX} slots, most of them again and again"
+            )));
+        }
+        paint(shape, &spans, 0, number, &mut winners);
+    }
+    Ok(winners)
+}
+
+fn paint(
+    shape: &Shape,
+    spans: &[(u32, u32)],
+    base: u32,
+    number: usize,
+    winners: &mut [Option<usize>],
+) {
+    let Some(((first, last), rest)) = spans.split_first() else {
+        winners[base as usize] = Some(number);
+        return;
+    };
+    let stride = shape.stride(shape.dimensions().len() - spans.len());
+    for index in *first..=*last {
+        paint(shape, rest, base + index * stride, number, winners);
     }
 }
 

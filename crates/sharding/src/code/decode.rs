@@ -2,7 +2,7 @@
 //! as many bytes as it claims are known to be there.
 
 use super::{
-    FORMAT, MAGIC,
+    FORMAT, MAGIC, RuleHash,
     encode::{self, Part},
     expression,
 };
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Bytes being read.
-pub(super) struct Reader<'b> {
+pub(crate) struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
     nodes: usize,
@@ -30,20 +30,41 @@ fn fault<T>(message: &str) -> Result<T, RuleError> {
     Err(RuleError::new(format!("bytecode: {message}")))
 }
 
+impl<'b> Reader<'b> {
+    pub(crate) fn new(bytes: &'b [u8]) -> Reader<'b> {
+        Reader {
+            bytes,
+            at: 0,
+            nodes: 0,
+        }
+    }
+}
+
 impl Reader<'_> {
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    pub(crate) fn hash(&mut self) -> Result<RuleHash, RuleError> {
+        match self.take(32)?.try_into() {
+            Ok(hash) => Ok(RuleHash(hash)),
+            Err(_) => fault("it ends too early"),
+        }
+    }
+
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
     /// Where the next `length` bytes end, if they are there.
-    pub(super) fn end_of(&self, length: usize) -> Result<usize, RuleError> {
+    pub(crate) fn end_of(&self, length: usize) -> Result<usize, RuleError> {
         match self.at.checked_add(length) {
             Some(end) if end <= self.bytes.len() => Ok(end),
             _ => fault("it ends too early"),
         }
     }
 
-    pub(super) fn count_node(&mut self) -> Result<(), RuleError> {
+    pub(crate) fn count_node(&mut self) -> Result<(), RuleError> {
         self.nodes += 1;
         if self.nodes > limits::NODES_MAX {
             return Err(RuleError::new(format!(
@@ -61,11 +82,11 @@ impl Reader<'_> {
         Ok(taken)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, RuleError> {
+    pub(crate) fn byte(&mut self) -> Result<u8, RuleError> {
         Ok(self.take(1)?[0])
     }
 
-    pub(super) fn unsigned(&mut self) -> Result<u64, RuleError> {
+    pub(crate) fn unsigned(&mut self) -> Result<u64, RuleError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -84,13 +105,13 @@ impl Reader<'_> {
         fault("a number of more than 64 bits")
     }
 
-    pub(super) fn signed(&mut self) -> Result<i64, RuleError> {
+    pub(crate) fn signed(&mut self) -> Result<i64, RuleError> {
         let value = self.unsigned()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// A count of things, each of which takes at least a byte.
-    pub(super) fn count(&mut self, max: usize) -> Result<usize, RuleError> {
+    pub(crate) fn count(&mut self, max: usize) -> Result<usize, RuleError> {
         let count = self.unsigned()?;
         let left = self.bytes.len() - self.at;
         match usize::try_from(count) {
@@ -99,7 +120,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn small(&mut self) -> Result<u16, RuleError> {
+    pub(crate) fn small(&mut self) -> Result<u16, RuleError> {
         match u16::try_from(self.unsigned()?) {
             Ok(small) => Ok(small),
             Err(_) => fault("a number over its limit"),
@@ -113,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    fn blob(&mut self, max: usize) -> Result<Vec<u8>, RuleError> {
+    pub(crate) fn blob(&mut self, max: usize) -> Result<Vec<u8>, RuleError> {
         let length = self.count(max)?;
         Ok(self.take(length)?.to_vec())
     }
@@ -122,7 +143,7 @@ impl Reader<'_> {
         String::from_utf8(self.blob(max)?).or_else(|_| fault("text that is not UTF-8"))
     }
 
-    fn name(&mut self) -> Result<String, RuleError> {
+    pub(crate) fn name(&mut self) -> Result<String, RuleError> {
         self.text(limits::NAME_BYTES_MAX)
     }
 
@@ -144,7 +165,7 @@ impl Reader<'_> {
         }
     }
 
-    fn many<T>(
+    pub(crate) fn many<T>(
         &mut self,
         max: usize,
         mut read: impl FnMut(&mut Self) -> Result<T, RuleError>,
@@ -179,12 +200,12 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn literal(&mut self) -> Result<Literal, RuleError> {
+    pub(crate) fn literal(&mut self) -> Result<Literal, RuleError> {
         let ty = self.ty()?;
         self.bare(ty)
     }
 
-    pub(super) fn list(&mut self) -> Result<Vec<Literal>, RuleError> {
+    pub(crate) fn list(&mut self) -> Result<Vec<Literal>, RuleError> {
         let count = self.count(limits::ENTRIES_MAX)?;
         if count == 0 {
             return fault("an empty list");
@@ -405,11 +426,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Rule, RuleError> {
     if bytes.len() > limits::CODE_BYTES_MAX {
         return fault("longer than its limit");
     }
-    let mut reader = Reader {
-        bytes,
-        at: 0,
-        nodes: 0,
-    };
+    let mut reader = Reader::new(bytes);
     let rule = reader.rule()?;
     if reader.at != bytes.len() {
         return fault("bytes are left over");

@@ -22,17 +22,17 @@ pub(super) enum Part {
 
 /// Bytes being written.
 #[derive(Default)]
-pub(super) struct Writer {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Writer {
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Writer {
-    pub(super) fn byte(&mut self, byte: u8) {
+    pub(crate) fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);
     }
 
     /// LEB128.
-    pub(super) fn unsigned(&mut self, mut value: u64) {
+    pub(crate) fn unsigned(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
             value >>= 7;
@@ -41,21 +41,21 @@ impl Writer {
     }
 
     /// LEB128 of the zigzag form.
-    pub(super) fn signed(&mut self, value: i64) {
+    pub(crate) fn signed(&mut self, value: i64) {
         self.unsigned((value << 1 ^ value >> 63) as u64);
     }
 
-    pub(super) fn count(&mut self, count: usize) {
+    pub(crate) fn count(&mut self, count: usize) {
         self.unsigned(count as u64);
     }
 
-    pub(super) fn blob(&mut self, bytes: &[u8]) {
+    pub(crate) fn blob(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
     /// A literal whose type stands elsewhere.
-    pub(super) fn bare(&mut self, literal: &Literal) {
+    pub(crate) fn bare(&mut self, literal: &Literal) {
         match literal {
             Literal::Bool(it) => self.byte(u8::from(*it)),
             Literal::I64(it) | Literal::Timestamp(it) => self.signed(*it),
@@ -67,13 +67,13 @@ impl Writer {
         }
     }
 
-    pub(super) fn literal(&mut self, literal: &Literal) {
+    pub(crate) fn literal(&mut self, literal: &Literal) {
         self.byte(literal.ty() as u8);
         self.bare(literal);
     }
 
     /// Sorted literals of one type.
-    pub(super) fn list(&mut self, list: &[Literal]) {
+    pub(crate) fn list(&mut self, list: &[Literal]) {
         self.count(list.len());
         if let Some(first) = list.first() {
             self.byte(first.ty() as u8);

@@ -11,6 +11,9 @@ mod decode;
 mod encode;
 mod expression;
 
+pub(crate) use decode::Reader;
+pub(crate) use encode::Writer;
+
 use std::fmt;
 
 use sha2::{Digest, Sha256};

@@ -3,8 +3,12 @@
 
 use super::{
     conjunct::{Values, whole_numbers},
+    numbers::{
+        arithmetic, bounded, closed, combine, compare, compare_blobs, corners, each, floor_divide,
+        modulo, rough, truth,
+    },
     predicate::{comparison, mirrored},
-    set::{Point, Set, Span},
+    set::{Set, Span},
 };
 use crate::{
     Program,
@@ -16,8 +20,6 @@ use crate::{
     value::{Literal, Type},
 };
 
-/// Most spans of a set; beyond, they are joined from the least to the greatest.
-const SPANS_MAX: usize = 4_096;
 /// Most values, or pairs of values, that are evaluated one by one.
 const VALUES_MAX: u128 = 4_096;
 
@@ -70,30 +72,6 @@ fn scalars(values: &Values) -> Set<i128> {
     match values {
         Values::Scalars(it) => it.clone(),
         Values::Blobs(_) => Set::empty(),
-    }
-}
-
-fn truth(can_be_true: bool, can_be_false: bool) -> Set<i128> {
-    match (can_be_true, can_be_false) {
-        (true, true) => Set::closed(0, 1),
-        (true, false) => Set::point(1),
-        (false, true) => Set::point(0),
-        (false, false) => Set::empty(),
-    }
-}
-
-fn bounded(spans: Vec<Span<i128>>) -> Set<i128> {
-    let set = Set::from_spans(spans);
-    match set.bounds() {
-        Some((low, high)) if set.spans().len() > SPANS_MAX => Set::closed(low, high),
-        _ => set,
-    }
-}
-
-fn closed(low: i128, high: i128) -> Span<i128> {
-    Span {
-        low,
-        high: Some(high + 1),
     }
 }
 
@@ -608,6 +586,9 @@ impl<'p> Interpreter<'p> {
 
     /// Evaluates a function for every combination of its arguments' values, if they are few, by the evaluator itself.
     fn one_by_one(&mut self, expr: &Expr, sets: &[Values]) -> Option<Values> {
+        if sets.iter().any(Values::is_empty) {
+            return Some(nothing(self.type_of(expr)));
+        }
         let mut columns: Vec<Vec<Literal>> = Vec::with_capacity(sets.len());
         let types: Vec<Type> = expr
             .children()
@@ -695,150 +676,6 @@ fn narrow(known: &Known, field: u16, operator: Binary, literal: &Literal, wanted
     let field = &mut known.fields[usize::from(field)];
     *field = field.intersection(&inside);
     known
-}
-
-fn each(x: &Set<i128>, of: impl Fn(i128, i128) -> Vec<Span<i128>>) -> Set<i128> {
-    bounded(x.runs().flat_map(|(low, high)| of(low, high)).collect())
-}
-
-type Run = (i128, i128);
-
-/// Every run with every run, joined if they are too many.
-fn combine(x: &Set<i128>, y: &Set<i128>, of: impl Fn(Run, Run) -> Run) -> Set<i128> {
-    let whole = |set: &Set<i128>| set.bounds().into_iter().collect::<Vec<_>>();
-    let (a, b) = match x.spans().len() * y.spans().len() > SPANS_MAX {
-        true => (whole(x), whole(y)),
-        false => (x.runs().collect(), y.runs().collect()),
-    };
-    let mut spans = Vec::new();
-    for a in &a {
-        for b in &b {
-            let (low, high) = of(*a, *b);
-            spans.push(closed(low, high));
-        }
-    }
-    bounded(spans)
-}
-
-fn corners(of: impl Fn(i128, i128) -> i128) -> impl Fn(Run, Run) -> Run {
-    move |a, b| {
-        let all = [of(a.0, b.0), of(a.0, b.1), of(a.1, b.0), of(a.1, b.1)];
-        let low = all.iter().copied().fold(i128::MAX, i128::min);
-        let high = all.iter().copied().fold(i128::MIN, i128::max);
-        // One more must fit behind it.
-        (low, high.min(i128::MAX - 1))
-    }
-}
-
-pub(super) fn floor_divide(a: i128, b: i128) -> i128 {
-    let quotient = a / b;
-    if a % b != 0 && (a < 0) != (b < 0) {
-        quotient - 1
-    } else {
-        quotient
-    }
-}
-
-/// The remainders of a run of numbers: one or two runs, or all.
-fn modulo(low: i128, high: i128, by: i128) -> Vec<Span<i128>> {
-    if high - low + 1 >= by {
-        return vec![closed(0, by - 1)];
-    }
-    let (first, last) = (low.rem_euclid(by), high.rem_euclid(by));
-    match first <= last {
-        true => vec![closed(first, last)],
-        false => vec![closed(0, last), closed(first, by - 1)],
-    }
-}
-
-fn compare(operator: Binary, x: &Set<i128>, y: &Set<i128>) -> Set<i128> {
-    let (Some((x_low, x_high)), Some((y_low, y_high))) = (x.bounds(), y.bounds()) else {
-        return Set::empty();
-    };
-    let can_equal = !x.intersection(y).is_empty();
-    let can_differ = x.count() > 1 || y.count() > 1 || x_low != y_low;
-    match operator {
-        Binary::Equal => truth(can_equal, can_differ),
-        Binary::NotEqual => truth(can_differ, can_equal),
-        Binary::Less => truth(x_low < y_high, x_high >= y_low),
-        Binary::LessEqual => truth(x_low <= y_high, x_high > y_low),
-        Binary::Greater => truth(x_high > y_low, x_low <= y_high),
-        _ => truth(x_high >= y_low, x_low < y_high),
-    }
-}
-
-fn compare_blobs(operator: Binary, x: &Set<Vec<u8>>, y: &Set<Vec<u8>>) -> Set<i128> {
-    // Exact where one side is a point, which covers conditions on fields.
-    let point = |set: &Set<Vec<u8>>| match set.spans() {
-        [one] => one.point().cloned(),
-        _ => None,
-    };
-    let (set, point, operator) = match (point(x), point(y)) {
-        (_, Some(point)) => (x, point, operator),
-        (Some(point), None) => (y, point, mirrored(operator)),
-        (None, None) => return truth(true, true),
-    };
-    let all = Span {
-        low: Vec::new(),
-        high: None,
-    };
-    let inside = match operator {
-        Binary::Equal | Binary::NotEqual => Set::point(point),
-        Binary::Less => Set::span(Vec::new(), Some(point)),
-        Binary::LessEqual => Set::span(Vec::new(), Some(point.next())),
-        Binary::Greater => Set::span(point.next(), None),
-        _ => Set::span(point, None),
-    };
-    let yes = !set.intersection(&inside).is_empty();
-    let no = !set.intersection(&inside.complement(&all)).is_empty();
-    match operator {
-        Binary::NotEqual => truth(no, yes),
-        _ => truth(yes, no),
-    }
-}
-
-/// One operation, or none if it is an error; the range of the type is checked by the caller.
-fn arithmetic(operator: Binary, a: i128, b: i128) -> Option<i128> {
-    Some(match operator {
-        Binary::Add => a + b,
-        Binary::Subtract => a - b,
-        Binary::Multiply => a.checked_mul(b)?,
-        Binary::Divide if b != 0 => floor_divide(a, b),
-        Binary::Modulo if b > 0 => a.rem_euclid(b),
-        Binary::BitAnd => a & b,
-        Binary::BitOr => a | b,
-        Binary::BitXor => a ^ b,
-        Binary::ShiftLeft if (0..=63).contains(&b) => a << b,
-        Binary::ShiftRight if (0..=63).contains(&b) => a >> b,
-        _ => return None,
-    })
-}
-
-/// What can be said of the rest.
-fn rough(operator: Binary, x: &Set<i128>, y: &Set<i128>, ty: Type) -> Set<i128> {
-    let whole = Set::from_spans(vec![whole_numbers(ty)]);
-    let (Some((x_low, x_high)), Some((y_low, y_high))) = (x.bounds(), y.bounds()) else {
-        return Set::empty();
-    };
-    let positive = x_low >= 0 && y_low >= 0;
-    let bits = |it: i128| (1_i128 << (128 - it.max(0).leading_zeros()).min(64)) - 1;
-    match operator {
-        Binary::Modulo if y_high > 0 => {
-            let most = match x_low >= 0 {
-                true => (y_high - 1).min(x_high),
-                false => y_high - 1,
-            };
-            Set::closed(0, most)
-        }
-        Binary::BitAnd if y_low >= 0 => Set::closed(0, y_high),
-        Binary::BitAnd if x_low >= 0 => Set::closed(0, x_high),
-        Binary::BitOr | Binary::BitXor if positive => Set::closed(0, bits(x_high.max(y_high))),
-        Binary::ShiftRight if x_low >= 0 => Set::closed(0, x_high),
-        Binary::Divide if x_low >= 0 && y_low > 0 => {
-            Set::closed(floor_divide(x_low, y_high), floor_divide(x_high, y_low))
-        }
-        _ => whole,
-    }
 }
 
 /// The text that all texts of a set begin with, if it is as long as the function takes from there.

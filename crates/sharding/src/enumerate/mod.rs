@@ -8,6 +8,7 @@
 
 mod conjunct;
 mod image;
+mod numbers;
 mod predicate;
 mod set;
 mod walk;

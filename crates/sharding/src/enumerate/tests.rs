@@ -7,9 +7,9 @@ use crate::{
     random::{self, Flavour, Source},
 };
 
-/// How many random cases: 10^5 in CI by `SHARDING_CASES`, any number by hand.
+/// How many random cases: 10^5 in CI (`cargo xtask test planted`), any number by hand.
 fn cases(default: u64) -> u64 {
-    let asked = std::env::var("SHARDING_CASES").ok();
+    let asked = std::env::var("CADASTRE_RULE_CASES").ok();
     asked.and_then(|it| it.parse().ok()).unwrap_or(default)
 }
 
@@ -567,7 +567,13 @@ fn r50_enumeration_equals_brute_force_without_hashes() {
                 case.predicate
             )
         };
+        // A moment that the rule looks at to the microsecond, not by the calendar, makes ranges as wide as any hash.
+        let by_micros = case.program.used_fields().iter().any(|field| {
+            case.program.types()[usize::from(*field)] == Type::Timestamp
+                && super::walk::Looks::of(&case.program, *field).every
+        });
         match brute_force(&case, usize::MAX) {
+            Some(expected) if by_micros => assert!(expected.is_subset(&slots), "{}", about()),
             Some(expected) => assert_eq!(slots, expected, "{}", about()),
             None => assert_eq!(
                 slots.len(),
@@ -576,7 +582,7 @@ fn r50_enumeration_equals_brute_force_without_hashes() {
                 about()
             ),
         }
-        assert!(found.is_exact, "{}", about());
+        assert!(found.is_exact || by_micros, "{}", about());
         checked += 1;
     }
     assert!(checked * 2 > cases(2_000), "{checked}");

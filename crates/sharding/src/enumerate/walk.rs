@@ -5,7 +5,8 @@
 
 use super::{
     conjunct::{Values, number},
-    image::{blob_literal, floor_divide, literal},
+    image::{blob_literal, literal},
+    numbers::floor_divide,
     set::{Point, Set},
 };
 use crate::{
@@ -28,7 +29,7 @@ const PERIOD_MAX: i128 = 1 << 24;
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     /// Every value by itself.
-    every: bool,
+    pub(super) every: bool,
     /// Changes at these numbers.
     at: Vec<i128>,
     /// Changes at these texts, bytes or uuids.
@@ -72,9 +73,17 @@ impl Looks {
     }
 
     fn visit(&mut self, program: &Program, field: u16, expr: &Expr) {
-        let is_field = |it: &Expr| matches!(it, Expr::Field(at) if *at == field);
+        let is_field = |it: &Expr| is_field(it, field);
         match expr {
             Expr::Field(at) if *at == field => self.every = true,
+            // The field itself under a condition: what is asked of the one is asked of the other.
+            Expr::Binary(..) | Expr::In(..) | Expr::Lookup(..) | Expr::Call(..)
+                if expr.children().iter().any(|it| is_choice(it, field)) =>
+            {
+                for simpler in unfold(expr, field) {
+                    self.visit(program, field, &simpler);
+                }
+            }
             Expr::Binary(operator, a, b) if operator.is_comparison() => match (&**a, &**b) {
                 (a, Expr::Literal(it)) | (Expr::Literal(it), a) if is_field(a) => self.point(it),
                 (a, b) => {
@@ -299,6 +308,41 @@ pub(super) fn declared(domain: Option<&Domain>, values: &Values, ty: Type, max: 
     pieces
 }
 
+fn is_field(expr: &Expr, field: u16) -> bool {
+    matches!(expr, Expr::Field(at) if *at == field)
+}
+
+/// `if … then` the field, or something else that is no more than a name or a constant.
+fn is_choice(expr: &Expr, field: u16) -> bool {
+    let Expr::If(parts) = expr else {
+        return false;
+    };
+    let [_, a, b] = &**parts;
+    let leaf = |it: &Expr| matches!(it, Expr::Field(_) | Expr::Literal(_) | Expr::Local(_));
+    leaf(a) && leaf(b) && (is_field(a, field) || is_field(b, field))
+}
+
+/// The operation with the first choice inside it replaced by its condition apart, and each of its branches.
+fn unfold(expr: &Expr, field: u16) -> Vec<Expr> {
+    let chosen = expr.children().iter().position(|it| is_choice(it, field));
+    let (Some(at), children) = (chosen, expr.children()) else {
+        return Vec::new();
+    };
+    let Expr::If(parts) = children[at] else {
+        return Vec::new();
+    };
+    let [condition, a, b] = &**parts;
+    let with = |branch: &Expr| {
+        let mut children = expr.children().into_iter().cloned().collect::<Vec<_>>();
+        children[at] = branch.clone();
+        expr.with_children(children)
+    };
+    [Some(condition.clone()), with(a), with(b)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 /// A value of the type in the span, if there is one: the least of them.
 fn sample_between(from: &[u8], end: Option<&Vec<u8>>, ty: Type) -> Option<Literal> {
     let sample = match ty {
@@ -458,7 +502,7 @@ fn dependence(expr: &Expr, field: u16, locals: &[Option<Dependence>]) -> Option<
         }
         // Comparisons with constants do not change between two breaks; of other things they repeat if both sides do.
         Expr::Binary(operator, a, b) if operator.is_comparison() => {
-            let bare = |it: &Expr| matches!(it, Expr::Field(at) if *at == field);
+            let bare = |it: &Expr| is_field(it, field);
             match (&**a, &**b) {
                 (a, Expr::Literal(_)) | (Expr::Literal(_), a) if bare(a) => Some(CONSTANT),
                 (a, b) => repeating(&[of(a)?, of(b)?]),

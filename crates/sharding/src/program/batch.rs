@@ -155,15 +155,13 @@ impl Program {
         out.errors.clear();
         self.check_columns(columns, rows)?;
         out.slots.resize(rows, Slot(0));
+        let straight = match &self.body {
+            ProgramBody::Code(code) if code.is_straight() && self.is_plain(columns) => Some(code),
+            _ => None,
+        };
         let mut from = 0;
         while from < rows {
             let to = (from + BLOCK).min(rows);
-            let straight = match &self.body {
-                ProgramBody::Code(code) if code.is_straight() && self.is_plain(columns) => {
-                    Some(code)
-                }
-                _ => None,
-            };
             let done = straight
                 .is_some_and(|code| block(code, columns, from, &mut out.slots[from..to]).is_ok());
             if !done {

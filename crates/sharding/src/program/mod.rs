@@ -94,13 +94,16 @@ impl Program {
 
     /// Decodes and compiles published bytes; refuses them if their hash is another than the published one.
     pub fn decode(bytes: &[u8], published: RuleHash) -> Result<Program, RuleError> {
-        let found = code::hash(bytes);
-        if found != published {
-            return Err(RuleError::new(format!(
-                "the rule's hash is {found}, published was {published}"
-            )));
-        }
-        Program::compile(code::decode(bytes)?)
+        Program::compile(decode(bytes, published)?)
+    }
+
+    /// The same, for rules that may be scripts.
+    pub fn decode_with(
+        bytes: &[u8],
+        published: RuleHash,
+        scripts: ScriptCompiler<'_>,
+    ) -> Result<Program, RuleError> {
+        Program::compile_with(decode(bytes, published)?, scripts)
     }
 
     /// The rule.
@@ -238,6 +241,16 @@ impl Program {
             ProgramBody::Script(_) => None,
         }
     }
+}
+
+fn decode(bytes: &[u8], published: RuleHash) -> Result<Rule, RuleError> {
+    let found = code::hash(bytes);
+    if found != published {
+        return Err(RuleError::new(format!(
+            "the rule's hash is {found}, published was {published}"
+        )));
+    }
+    code::decode(bytes)
 }
 
 /// Why a row key has no slot.

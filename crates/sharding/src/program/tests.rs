@@ -249,12 +249,6 @@ fn published_bytes_of_another_hash_are_refused() {
 
 // The model: the tree, walked with the plainest means.
 
-#[derive(Clone, Debug, PartialEq)]
-enum Model {
-    Error,
-    Value(Literal),
-}
-
 struct Walker<'r> {
     rule: &'r Rule,
     fields: Vec<Literal>,

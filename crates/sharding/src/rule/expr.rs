@@ -177,6 +177,28 @@ impl Expr {
         }
     }
 
+    /// The same operation on other operands, if they are as many.
+    pub(crate) fn with_children(&self, children: Vec<Expr>) -> Option<Expr> {
+        if children.len() != self.children().len() {
+            return None;
+        }
+        let mut children = children.into_iter().map(Box::new);
+        Some(match self {
+            Expr::Literal(_) | Expr::Field(_) | Expr::Local(_) => self.clone(),
+            Expr::Unary(operator, _) => Expr::Unary(*operator, children.next()?),
+            Expr::In(_, list) => Expr::In(children.next()?, list.clone()),
+            Expr::Lookup(at, _) => Expr::Lookup(*at, children.next()?),
+            Expr::Binary(operator, ..) => {
+                Expr::Binary(*operator, children.next()?, children.next()?)
+            }
+            Expr::If(_) => {
+                let parts = [*children.next()?, *children.next()?, *children.next()?];
+                Expr::If(Box::new(parts))
+            }
+            Expr::Call(function, _) => Expr::Call(*function, children.map(|it| *it).collect()),
+        })
+    }
+
     /// How deep it is, itself included.
     pub(crate) fn depth(&self) -> usize {
         1 + self
