@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use cadastre_cli::config::StartArgs;
-use cadastre_cli::{commands, start};
+use cadastre_cli::{commands, hdfs, start};
 use clap::{Parser, Subcommand};
 
 /// Measured in facts/storage-engine.md: a get costs a tenth less than with glibc's allocator.
@@ -31,6 +31,8 @@ enum Command {
     Start(Box<StartArgs>),
     #[command(flatten)]
     Client(Box<commands::Command>),
+    /// Files of an HDFS with NameNodes that fail over, and who is active
+    Hdfs(Box<hdfs::HdfsArgs>),
     /// Print the reference of all settings (Markdown)
     #[command(hide = true)]
     DocsConfiguration,
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Start(args) => start::run(&args),
         Command::Client(command) => commands::run(*command),
+        Command::Hdfs(args) => hdfs::run(*args),
         Command::DocsConfiguration => {
             print!("{}", cadastre_cli::config::documentation());
             ExitCode::SUCCESS
