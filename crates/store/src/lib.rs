@@ -33,6 +33,7 @@ mod write;
 
 pub use kv::Kv;
 pub use locks::RowLocks;
+pub use log::{Follower, LogBatch, LogChange};
 #[cfg(feature = "planted-faults")]
 pub use planted::Planted;
 pub use region::{ReadPoint, Region, RegionLoad};

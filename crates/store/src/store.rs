@@ -19,7 +19,7 @@ use crate::cluster;
 use crate::database::Database;
 use crate::error::{from_io, from_object_store, from_slatedb};
 use crate::kv::Kv;
-use crate::log::{Log, LogConfig};
+use crate::log::{Follower, Log, LogConfig};
 use crate::maintenance;
 use crate::planted::Plant;
 use crate::region::Region;
@@ -318,6 +318,32 @@ impl<E: Env> Store<E> {
         }
         let lane = self.shared.log.lane_here();
         self.shared.log.forget_deleted(&path, &lane).await
+    }
+
+    /// Follows a region's writes through the log: with `after` `None` from now on, else behind the LSN of a batch that this follower
+    /// was given before, also before a restart. What it has not confirmed stays in the log, as long as no more than
+    /// `bytes_max` are held back so; beyond that the follower gets `LogTruncated` and has to begin anew from the region's data.
+    ///
+    /// # Errors
+    /// `LogTruncated` when that has happened, or nothing was held back for this name; `Invalid` for a name that cannot be, or of
+    /// another region's follower; `Io`.
+    pub async fn follow(
+        &self,
+        name: &str,
+        info: &RegionInfo,
+        after: Option<u64>,
+        bytes_max: u64,
+    ) -> Result<Follower<E>> {
+        let path = region_path(info);
+        self.shared.log.follow(name, &path, after, bytes_max).await
+    }
+
+    /// Forgets a follower and lets go what was held back for it. Done before is done.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub async fn unfollow(&self, name: &str) -> Result<()> {
+        self.shared.log.unfollow(name).await
     }
 
     /// Opens a plain key-value database, such as the master's; call it on the core that will own it.

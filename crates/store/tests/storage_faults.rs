@@ -158,7 +158,7 @@ fn history(case: u64, when: When, fail: impl FnOnce(&FaultDisk, &FaultStore)) ->
     objects.calls.fail(0);
     objects.delay_us.store(0, Ordering::SeqCst);
     // Every other time the machine stays up, and the page cache with it.
-    let disk = if case % 2 == 0 {
+    let disk = if case.is_multiple_of(2) {
         disk.power_cut(case)
     } else {
         disk.process_ended()

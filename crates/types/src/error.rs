@@ -144,6 +144,8 @@ codes! {
     MasterDeposed => Fenced,
     /// Bytes on disk or from the peer are damaged.
     Corrupt => Corrupt,
+    /// What is asked for of a log is not kept any more: begin again from the data.
+    LogTruncated => Invalid,
     /// The connection broke before the call was sent.
     NotSent => Failover,
     /// The connection broke, or the time ran out, after the call was sent: it may have been executed.

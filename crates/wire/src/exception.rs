@@ -81,9 +81,11 @@ fn java(code: Code) -> Option<Java> {
         Code::MergeRegion => last("exceptions.MergeRegionException"),
         Code::AccessDenied => last("security.AccessDeniedException"),
         // Damage and our own faults do not go away by asking again, so the caller hears of them at once.
-        Code::DoNotRetryIo | Code::Unsupported | Code::Corrupt | Code::Internal => {
-            last("DoNotRetryIOException")
-        }
+        Code::DoNotRetryIo
+        | Code::Unsupported
+        | Code::Corrupt
+        | Code::LogTruncated
+        | Code::Internal => last("DoNotRetryIOException"),
         Code::FatalConnection => last("ipc.FatalConnectionException"),
         Code::WrongVersion => last("ipc.WrongVersionException"),
         Code::BadAuth => last("ipc.BadAuthException"),

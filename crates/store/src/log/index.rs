@@ -129,9 +129,14 @@ impl<F> Index<F> {
         *known = (*known).max(lsn);
     }
 
-    /// Notes that a database is deleted up to an LSN.
-    pub(crate) fn note_deleted(&mut self, number: u64, path: &Arc<str>, lsn: u64) {
-        self.share(number, path, lsn).deleted_lsn = lsn;
+    /// Notes that a database is deleted up to an LSN, by a record in a group.
+    pub(crate) fn note_deleted(&mut self, number: u64, path: &Arc<str>, at: GroupRef, lsn: u64) {
+        let share = self.share(number, path, lsn);
+        share.deleted_lsn = lsn;
+        // Who follows the database reads it.
+        if share.groups.last() != Some(&at) {
+            share.groups.push(at);
+        }
         let known = self.deleted.entry(Arc::clone(path)).or_default();
         *known = (*known).max(lsn);
     }
@@ -149,7 +154,7 @@ impl<F> Index<F> {
             Record::Rows { lsn, sequence, .. } => self.note(number, path, at, *lsn, *sequence),
             Record::Fence { lsn, .. } => self.note(number, path, at, *lsn, 0),
             Record::Flushed { lsn, .. } => self.note_flushed(number, path, *lsn),
-            Record::Deleted { lsn, .. } => self.note_deleted(number, path, *lsn),
+            Record::Deleted { lsn, .. } => self.note_deleted(number, path, at, *lsn),
         }
     }
 
@@ -175,6 +180,24 @@ impl<F> Index<F> {
         groups
     }
 
+    /// The first group behind an LSN that holds something of a database, and its lane.
+    pub(crate) fn next_group(&self, path: &str, after: u64) -> Option<(u32, ReplayGroup<F>)> {
+        let groups = self.segments.iter().filter_map(|(number, segment)| {
+            let share = segment.databases.get(path)?;
+            let next = share.groups.partition_point(|at| at.last_lsn <= after);
+            let at = *share.groups.get(next)?;
+            let group = ReplayGroup {
+                segment: *number,
+                salt: segment.salt,
+                file: Arc::clone(&segment.file),
+                id: share.id,
+                at,
+            };
+            Some((segment.lane, group))
+        });
+        groups.min_by_key(|(_, group)| group.at.last_lsn)
+    }
+
     /// Up to which LSN a database of this path was deleted, 0 for never.
     pub(crate) fn deleted_up_to(&self, path: &str) -> u64 {
         self.deleted.get(path).copied().unwrap_or(0)
@@ -185,7 +208,8 @@ impl<F> Index<F> {
         number: u64,
         segment: &Segment<F>,
         flushed_sequence: &impl Fn(&str) -> Option<u64>,
-    ) -> Result<(), Arc<str>> {
+        wanted_above: &impl Fn(&str) -> Option<u64>,
+    ) -> Result<(), Option<Arc<str>>> {
         for (path, share) in &segment.databases {
             let safe = share.max_sequence == 0
                 || share.max_lsn <= self.deleted_up_to(path)
@@ -204,17 +228,23 @@ impl<F> Index<F> {
                     .iter()
                     .any(|(other, older)| *other != number && speaks_of(older));
             if !safe || needed {
-                return Err(Arc::clone(path));
+                return Err(Some(Arc::clone(path)));
             }
         }
-        Ok(())
+        let wanted = segment.databases.iter().any(|(path, share)| {
+            !share.groups.is_empty()
+                && wanted_above(path).is_some_and(|confirmed| share.max_lsn > confirmed)
+        });
+        if wanted { Err(None) } else { Ok(()) }
     }
 
     /// The sealed segments that nobody needs, oldest first in each lane, and the databases that hold back the oldest others.
-    /// `flushed_sequence` tells up to where an open database's rows are in its own files.
+    /// `flushed_sequence` tells up to where an open database's rows are in its own files, `wanted_above` behind which LSN they are
+    /// held back all the same, for followers, which no flush changes.
     pub(crate) fn releasable(
         &self,
         flushed_sequence: impl Fn(&str) -> Option<u64>,
+        wanted_above: impl Fn(&str) -> Option<u64>,
     ) -> (Vec<u64>, Vec<Arc<str>>) {
         let mut free = Vec::new();
         let mut pinned_by = Vec::new();
@@ -223,11 +253,11 @@ impl<F> Index<F> {
             if !segment.sealed || stuck_lanes.contains(&segment.lane) {
                 continue;
             }
-            match self.released(*number, segment, &flushed_sequence) {
+            match self.released(*number, segment, &flushed_sequence, &wanted_above) {
                 Ok(()) => free.push(*number),
                 Err(path) => {
                     stuck_lanes.insert(segment.lane);
-                    pinned_by.push(path);
+                    pinned_by.extend(path);
                 }
             }
         }
@@ -282,15 +312,24 @@ mod tests {
         index.note(2, &a, at(64, 9), 9, 60);
         index.note(3, &a, at(64, 12), 12, 70);
         let none = |_: &str| None;
-        let (free, pinned) = index.releasable(none);
+        let (free, pinned) = index.releasable(none, none);
         assert!(free.is_empty());
         assert_eq!(pinned, [Arc::clone(&a), Arc::clone(&a)]);
         // `b` idle with one unflushed row holds everything of the lane back.
         let a_flushed = |path: &str| (path == "a").then_some(70);
-        let (free, pinned) = index.releasable(a_flushed);
+        let (free, pinned) = index.releasable(a_flushed, none);
         assert_eq!((free, pinned), (vec![3], vec![Arc::clone(&b)]));
         let both = |path: &str| Some(if path == "a" { 65 } else { 7 });
-        assert_eq!(index.releasable(both).0, [1, 2]);
+        assert_eq!(index.releasable(both, none).0, [1, 2]);
+        // Somebody follows `b` and has not seen its last row.
+        let wanted = |path: &str| (path == "b").then_some(3);
+        assert_eq!(
+            index.releasable(both, wanted),
+            (vec![], vec![Arc::clone(&a)])
+        );
+        let (lane, group) = index.next_group("a", 5).unwrap();
+        assert_eq!((lane, group.segment, group.at.last_lsn), (0, 2, 9));
+        assert!(index.next_group("a", 12).is_none());
     }
 
     #[test]
@@ -298,12 +337,12 @@ mod tests {
         let mut index = index(&[(1, 0), (2, 1)]);
         let a = path("a");
         index.note(1, &a, at(64, 5), 5, 50);
-        index.note_deleted(2, &a, 9);
+        index.note_deleted(2, &a, at(64, 9), 9);
         assert_eq!(index.deleted_up_to("a"), 9);
         // The deletion itself is needed as long as segment 1 exists.
-        assert_eq!(index.releasable(|_| None).0, [1]);
+        assert_eq!(index.releasable(|_| None, |_| None).0, [1]);
         index.remove(1);
-        assert_eq!(index.releasable(|_| None).0, [2]);
+        assert_eq!(index.releasable(|_| None, |_| None).0, [2]);
         index.remove(2);
         assert_eq!(index.deleted_up_to("a"), 0);
     }

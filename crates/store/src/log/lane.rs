@@ -180,6 +180,11 @@ impl Lane {
         self.push(shared, about, record).0
     }
 
+    /// The last LSN that is as durable as the mode says.
+    pub(super) fn durable_lsn(&self) -> u64 {
+        *self.durable.borrow()
+    }
+
     /// The last LSN queued.
     pub(super) fn last_pushed(&self) -> u64 {
         self.queue().last_lsn
@@ -510,7 +515,7 @@ impl<E: Env> Committer<E> {
                         index.note(number, path, at, pending.lsn, *sequence);
                     }
                     About::Flushed(_) => index.note_flushed(number, path, pending.lsn),
-                    About::Deleted(_) => index.note_deleted(number, path, pending.lsn),
+                    About::Deleted(_) => index.note_deleted(number, path, at, pending.lsn),
                 }
             }
         }
@@ -524,6 +529,7 @@ impl<E: Env> Committer<E> {
         }
         metrics::histogram!("cadastre_log_group_records").record(group.len() as f64);
         self.publish(&group, last_lsn);
+        shared.followed.notify_waiters();
     }
 
     /// Tells each database once, in a fixed order, then whoever waits for an LSN.

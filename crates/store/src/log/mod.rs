@@ -7,7 +7,9 @@
 
 mod content;
 mod database;
+mod follow;
 mod format;
+mod holds;
 mod index;
 mod lane;
 mod recover;
@@ -21,8 +23,12 @@ use std::time::Duration;
 
 use cadastre_env::{Clock, Disk, Env};
 use cadastre_types::{Code, Error, Result};
+use tokio::sync::Notify;
 
 use database::{DatabaseLog, LogWal};
+use follow::HoldsFile;
+pub use follow::{Follower, LogBatch, LogChange};
+use holds::Holds;
 use index::Index;
 pub(crate) use lane::Lane;
 
@@ -84,9 +90,20 @@ pub(crate) struct Shared<E: Env> {
     index: Mutex<Index<<E::Disk as Disk>::File>>,
     /// The current writer of each database; older ones are fenced.
     databases: Mutex<BTreeMap<Arc<str>, Arc<DatabaseLog>>>,
+    holds: Mutex<Holds>,
+    /// Guards changes of the holds.
+    holds_file: tokio::sync::Mutex<HoldsFile>,
+    /// Segments that only followers keep.
+    held_back: AtomicUsize,
+    /// Wakes followers.
+    followed: Notify,
 }
 
 impl<E: Env> Shared<E> {
+    fn holds(&self) -> std::sync::MutexGuard<'_, Holds> {
+        self.holds.lock().expect("not poisoned")
+    }
+
     /// Looks at the space left, and tells whether it is low.
     fn check_space(&self) -> bool {
         let low = match self.env.disk().free_bytes() {
@@ -113,6 +130,7 @@ pub(crate) struct Log<E: Env> {
 impl<E: Env> Log<E> {
     /// Reads what is there and starts a lane per core.
     pub(crate) async fn open(env: E, config: LogConfig) -> Result<Self> {
+        let holds = Holds::load(env.disk()).await?;
         let recovered = recover::recover(&env).await?;
         let shared = Arc::new(Shared {
             lsn: AtomicU64::new(recovered.last_lsn),
@@ -120,6 +138,10 @@ impl<E: Env> Log<E> {
             low_space: AtomicBool::new(false),
             index: Mutex::new(recovered.index),
             databases: Mutex::new(BTreeMap::new()),
+            holds: Mutex::new(holds),
+            holds_file: tokio::sync::Mutex::default(),
+            held_back: AtomicUsize::new(0),
+            followed: Notify::new(),
             env,
             config,
         });
@@ -227,10 +249,7 @@ impl<E: Env> Log<E> {
         &self,
         flushed_sequence: impl Fn(&str) -> Option<u64>,
     ) -> Result<Vec<Arc<str>>> {
-        let (free, pinned_by) = {
-            let index = self.shared.index.lock().expect("not poisoned");
-            index.releasable(flushed_sequence)
-        };
+        let (free, pinned_by) = self.releasable(flushed_sequence).await?;
         for number in &free {
             let path = segment_path(*number);
             self.shared
@@ -257,9 +276,58 @@ impl<E: Env> Log<E> {
         Ok(pinned_by)
     }
 
-    /// Number of segments on disk, spares not counted.
+    /// What can go, and the databases that hold back the rest. A follower for whom more is held back than its bound is too far
+    /// behind from here on, which is durable before anything of it goes.
+    async fn releasable(
+        &self,
+        flushed_sequence: impl Fn(&str) -> Option<u64>,
+    ) -> Result<(Vec<u64>, Vec<Arc<str>>)> {
+        let mut file = self.shared.holds_file.lock().await;
+        let mut holds = self.shared.holds().clone();
+        let (free, pinned_by) = {
+            let index = self.shared.index.lock().expect("not poisoned");
+            let (all, _) = index.releasable(&flushed_sequence, |_| None);
+            for (name, hold) in holds.0.iter_mut().filter(|(_, hold)| !hold.lost) {
+                let (free, _) = index.releasable(&flushed_sequence, |path| hold.wanted_above(path));
+                let held = (all.len() - free.len()) as u64 * self.shared.config.segment_bytes;
+                if held > hold.bytes_max {
+                    tracing::warn!(name, held, "a follower of the log is too far behind");
+                    hold.lost = true;
+                }
+            }
+            let (free, pinned_by) =
+                index.releasable(&flushed_sequence, |path| holds.wanted_above(path));
+            let held = all.len() - free.len();
+            self.shared.held_back.store(held, Ordering::Relaxed);
+            (free, pinned_by)
+        };
+        file.replace(&self.shared, holds).await?;
+        drop(file);
+        self.shared.followed.notify_waiters();
+        Ok((free, pinned_by))
+    }
+
+    /// Number of segments on disk, spares and those that only followers keep not counted.
     pub(crate) fn segments(&self) -> usize {
-        self.shared.index.lock().expect("not poisoned").len()
+        let all = self.shared.index.lock().expect("not poisoned").len();
+        all.saturating_sub(self.shared.held_back.load(Ordering::Relaxed))
+    }
+
+    /// Follows a database, from now on or behind an LSN that this follower has been given.
+    pub(crate) async fn follow(
+        &self,
+        name: &str,
+        path: &str,
+        after: Option<u64>,
+        bytes_max: u64,
+    ) -> Result<Follower<E>> {
+        let shared = Arc::clone(&self.shared);
+        follow::begin(shared, self.lanes.clone(), name, path, after, bytes_max).await
+    }
+
+    /// Forgets a follower, and what is held back for it.
+    pub(crate) async fn unfollow(&self, name: &str) -> Result<()> {
+        follow::end(&self.shared, name).await
     }
 
     /// Writes what waits and stops the lanes.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cadastre_env::LogFile;
+use cadastre_types::{Code, Error, Result};
 use slatedb::wal::{WalError, WalIterator, WalRows};
 
 use super::format::{self, GROUP_HEADER_LEN, GroupHeader, Record};
 use super::index::ReplayGroup;
 use super::{SeenByLog, segment_path};
+use crate::error::from_io;
 
 /// The rows of one database in the order of their LSNs, without those of deposed writers.
 pub(super) struct Replay<F> {
@@ -45,41 +47,18 @@ impl<F: LogFile> Replay<F> {
         }
     }
 
-    /// Reads a group again; it was whole when it was indexed.
-    fn read(group: &ReplayGroup<F>) -> Result<(GroupHeader, Bytes), WalError> {
-        let place = || format!("{}, byte {}", segment_path(group.segment), group.at.offset);
-        let io = |error: std::io::Error| WalError::Unavailable(Arc::new(error));
-        let damaged = || {
-            WalError::DataError(Arc::new(cadastre_types::Error::corrupt(format!(
-                "{}: the group cannot be read any more",
-                place()
-            ))))
-        };
-        let head = group
-            .file
-            .read(group.at.offset, GROUP_HEADER_LEN)
-            .map_err(io)?;
-        let header = GroupHeader::decode(&head).ok_or_else(damaged)?;
-        if u64::from(header.body_len) > super::SEGMENT_BYTES_MAX {
-            return Err(damaged());
-        }
-        let body = group
-            .file
-            .read(
-                group.at.offset + GROUP_HEADER_LEN as u64,
-                header.body_len as usize,
-            )
-            .map_err(io)?;
-        if !header.matches(group.salt, &body) {
-            return Err(damaged());
-        }
-        Ok((header, body))
-    }
-
     fn take_group(&mut self, group: &ReplayGroup<F>) -> Result<(), WalError> {
-        let (header, body) = Self::read(group)?;
-        let records =
-            format::records(&header, body).map_err(|error| WalError::DataError(Arc::new(error)))?;
+        let read = || {
+            let (header, body) = read_group(group)?;
+            format::records(&header, body)
+        };
+        let records = read().map_err(|error| {
+            if error.code() == Code::Io {
+                WalError::Unavailable(Arc::new(error))
+            } else {
+                WalError::DataError(Arc::new(error))
+            }
+        })?;
         for record in records {
             match record {
                 Record::Rows {
@@ -109,6 +88,26 @@ impl<F: LogFile> Replay<F> {
         }
         Ok(())
     }
+}
+
+/// Reads a group again; it was whole when it was indexed.
+pub(super) fn read_group<F: LogFile>(group: &ReplayGroup<F>) -> Result<(GroupHeader, Bytes)> {
+    let place = || format!("{}, byte {}", segment_path(group.segment), group.at.offset);
+    let io = |error: std::io::Error| from_io(&place(), &error);
+    let damaged = || Error::corrupt(format!("{}: the group cannot be read any more", place()));
+    let (file, at) = (&group.file, group.at.offset);
+    let head = file.read(at, GROUP_HEADER_LEN).map_err(io)?;
+    let header = GroupHeader::decode(&head).ok_or_else(damaged)?;
+    if u64::from(header.body_len) > super::SEGMENT_BYTES_MAX {
+        return Err(damaged());
+    }
+    let body = file
+        .read(at + GROUP_HEADER_LEN as u64, header.body_len as usize)
+        .map_err(io)?;
+    if !header.matches(group.salt, &body) {
+        return Err(damaged());
+    }
+    Ok((header, body))
 }
 
 #[async_trait]
