@@ -206,7 +206,7 @@ fn counters_and_appends() {
     assert_eq!(server.json("incr t1 r f:c -50")["value"], -8);
     assert_eq!(server.expect(0, r"append t1 r f:v a\x00"), "a\\x00\n");
     let row = server.json("append t1 r f:v b");
-    assert_eq!(row["cells"][0]["value"], r"a\x00b");
+    assert_eq!(row["value"], r"a\x00b");
     server.expect(2, "incr t1 r f:v");
     server.expect(2, "incr t1 r f");
     server.expect(2, "append t1 r nosuch:v x");

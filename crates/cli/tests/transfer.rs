@@ -158,7 +158,7 @@ fn a_load_and_a_dump_that_are_killed_go_on_with_the_same_rows() {
     shop.expect(2, dump);
     let (out, _) = shop.expect(0, &format!("{dump} --resume --json"));
     let done: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(done["rows"], ROWS);
+    assert_eq!(done["rows_in_all"], ROWS);
     assert!(done["resumed_behind"].as_u64().unwrap() >= 50, "{done}");
     assert!(shop.read("part.jsonl") == lines, "a resumed dump differs");
     shop.expect(2, &format!("{dump} --resume"));
@@ -233,6 +233,8 @@ fn what_is_wrong_with_a_file_is_told_with_its_line() {
         told.contains("line 2: ") && told.contains("table describe"),
         "{told}"
     );
+    shop.expect(2, "dump nosuch --output nosuch.jsonl");
+    assert!(!shop.path("nosuch.jsonl").exists(), "a file for nothing");
     shop.expect(2, "load nosuch family.jsonl --restart");
     shop.expect(2, "load t nosuch.jsonl");
     // From a pipe.

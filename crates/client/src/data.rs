@@ -108,6 +108,48 @@ impl<E: Env> Client<E> {
         self.mutate(table, mutation).await.map(|_| ())
     }
 
+    /// Deletes by markers of one row (see [`delete_cell`]), or the whole row without any.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn delete(&self, table: &TableName, row: Bytes, markers: Vec<Cell>) -> Result<()> {
+        let mutation = Mutation {
+            cells: markers,
+            ..new_mutation(MutationKind::Delete, row)
+        };
+        self.mutate(table, mutation).await.map(|_| ())
+    }
+
+    /// Puts bytes behind a value and gives the new one.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn append(
+        &self,
+        table: &TableName,
+        row: Bytes,
+        family: Bytes,
+        qualifier: Bytes,
+        value: Bytes,
+    ) -> Result<Bytes> {
+        let cell = Cell::put(
+            row.clone(),
+            family.clone(),
+            qualifier.clone(),
+            LATEST_TIMESTAMP,
+            value,
+        );
+        let mutation = Mutation {
+            cells: vec![cell],
+            ..new_mutation(MutationKind::Append, row)
+        };
+        let answer = self.mutate(table, mutation).await?;
+        answer
+            .value(&family, &qualifier)
+            .cloned()
+            .ok_or_else(|| Error::corrupt("an append without its new value"))
+    }
+
     /// Adds to a counter and gives its new value.
     ///
     /// # Errors

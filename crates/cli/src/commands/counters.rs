@@ -1,16 +1,16 @@
 //! `cadastre incr` and `append`: changes that depend on what is there, done at the server, once (INV-5).
 
 use bytes::Bytes;
-use cadastre_client::{Client, new_mutation, notation};
+use cadastre_client::{Client, notation};
 use cadastre_env::Env;
-use cadastre_types::{Cell, LATEST_TIMESTAMP, Mutation, MutationKind, Result, TableName};
+use cadastre_types::{Result, TableName};
 use clap::Args;
 use serde_json::json;
 
 use super::arguments::{bytes, full_column, table_name};
 use super::connect::ConnectArgs;
 use super::exit;
-use super::output::{Output, row_json};
+use super::output::Output;
 
 /// Arguments of `incr`.
 #[derive(Debug, Args)]
@@ -73,19 +73,14 @@ pub(super) async fn append<E: Env>(
     output: &mut Output<'_>,
 ) -> Result<u8> {
     let (family, qualifier) = full_column(&args.column)?;
-    let cell = Cell::put(
-        args.row.clone(),
-        family.clone(),
-        qualifier.clone(),
-        LATEST_TIMESTAMP,
-        args.value,
+    let row = notation::to_text(&args.row);
+    let value = client
+        .append(&args.table, args.row, family, qualifier, args.value)
+        .await?;
+    let value = notation::to_text(&value);
+    output.answer(
+        &value,
+        || json!({ "row": row, "column": args.column, "value": value }),
     );
-    let mutation = Mutation {
-        cells: vec![cell],
-        ..new_mutation(MutationKind::Append, args.row)
-    };
-    let row = client.mutate(&args.table, mutation).await?;
-    let value = row.value(&family, &qualifier).cloned().unwrap_or_default();
-    output.answer(notation::to_text(&value), || row_json(&row.cells));
     Ok(exit::DONE)
 }

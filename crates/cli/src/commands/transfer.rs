@@ -158,6 +158,15 @@ fn file_error(doing: &str, file: &Path, error: &std::io::Error) -> Error {
     }
 }
 
+/// An error with how to go on behind it; its class, which decides the exit code, stays.
+fn told(error: &Error, how: &str) -> Error {
+    let new = Error::new(error.code(), format!("{}\n{how}", error.message()));
+    match error.detail() {
+        Some(detail) => new.with_detail(detail.clone()),
+        None => new,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

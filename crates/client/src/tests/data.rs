@@ -273,6 +273,35 @@ fn a_batch_on_a_missing_table_asks_once() {
 }
 
 #[test]
+fn deletes_and_appends_of_one_row() {
+    run(|env| async move {
+        let cluster = Cluster::start(&env, 1).await;
+        cluster.create(&table("t"), &[]);
+        let client = client(&env, &cluster);
+        let name = table("t");
+        let append = |value: &str| {
+            let (row, family, qualifier) = (bytes("r"), bytes("f"), bytes("q"));
+            client.append(&name, row, family, qualifier, bytes(value))
+        };
+        assert_eq!(append("a").await.unwrap(), bytes("a"));
+        // Lost and repeated with the same nonce: once (INV-5).
+        cluster.fault("Mutate", Fault::Deaf);
+        assert_eq!(append("b").await.unwrap(), bytes("ab"));
+        assert_eq!(append("c").await.unwrap(), bytes("abc"));
+        client.delete(&name, bytes("r"), Vec::new()).await.unwrap();
+        assert!(
+            client
+                .get(&name, &new_get(bytes("r")))
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        let empty = client.delete(&name, Bytes::new(), Vec::new()).await;
+        assert_eq!(empty.unwrap_err().message(), "Row length is 0");
+    });
+}
+
+#[test]
 fn row_mutations_apply_together() {
     run(|env| async move {
         let cluster = Cluster::start(&env, 1).await;

@@ -751,6 +751,11 @@ fn apply(
             new.value = Bytes::copy_from_slice(&sum.to_be_bytes());
             answer.push(new.clone());
         }
+        if mutation.kind == MutationKind::Append {
+            let old = place.map_or(&b""[..], |place| &row[place].value[..]);
+            new.value = [old, &cell.value[..]].concat().into();
+            answer.push(new.clone());
+        }
         match place {
             Some(place) => row[place] = new,
             None => row.push(new),

@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cadastre_client::{Client, Scanner, notation};
 use cadastre_env::{Clock, Env};
@@ -17,11 +18,11 @@ use serde_json::{Value, json};
 
 use super::super::arguments::{Column, QueryArgs};
 use super::super::exit;
-use super::super::output::{Output, rate, usage};
+use super::super::output::{Output, counted, rate, usage};
 use super::super::progress::Meter;
 use super::super::scan::RangeArgs;
 use super::state::{StateFile, WRITTEN_EVERY};
-use super::{Field, Format, JsonRow, NULL, check_fields, field, file_error};
+use super::{Field, Format, JsonRow, NULL, check_fields, field, file_error, told};
 
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
@@ -276,47 +277,33 @@ pub(in super::super) async fn dump<E: Env>(
     let (resume, force) = (args.resume, args.force);
     let file = args.output.clone();
     let plan = Plan::new(args)?;
+    // A table that is not there is told before a file is made.
+    client.admin().describe_table(plan.range.table()).await?;
     let Some(path) = file else {
         return to_output(client, &plan, output).await;
     };
     let state = StateFile::beside(&path, "dump", plan.request());
     let (file, position) = open(&path, &state, resume, force)?;
     let resumed_at = position.rows;
-    let clock = client.env().clock().clone();
     let mut saver = Saver {
         sync: file
             .try_clone()
             .map_err(|error| file_error("opening", &path, &error))?,
+        path: &path,
         state: &state,
+        clock: client.env().clock().clone(),
+        at: client.env().clock().mono(),
         position,
         since: 0,
-        at: clock.mono(),
     };
     let mut writer = plan.writer(BufWriter::new(file), saver.position.bytes);
-    let failed = |error: io::Error| file_error("writing", &path, &error);
-    if plan.header && saver.position.bytes == 0 {
-        writer.header().map_err(failed)?;
-    }
-    // From now on there is something to go on with.
-    saver.save(&mut writer, clock.mono()).map_err(failed)??;
-    let mut pass = Pass::begin(client, &plan, &saver.position).await?;
-    while let Some(row) = pass.next().await? {
-        writer.row(&row.cells).map_err(failed)?;
-        saver.passed(&row.cells);
-        let now = clock.mono();
-        if saver.is_due(plan.checkpoint, now) {
-            saver.save(&mut writer, now).map_err(failed)??;
-        }
-    }
-    saver.save(&mut writer, clock.mono()).map_err(failed)??;
+    let seconds = to_file(client, &plan, &mut writer, &mut saver).await?;
     state.remove()?;
-    let seconds = pass.meter.end();
     let rows = saver.position.rows;
-    let told = if resumed_at > 0 {
-        format!("{}, resumed behind {resumed_at}", rate(rows, seconds))
-    } else {
-        rate(rows, seconds)
-    };
+    let mut told = rate(rows - resumed_at, seconds);
+    if resumed_at > 0 {
+        told.push_str(&format!(", resumed behind {}", counted(resumed_at, "row")));
+    }
     output.answer(
         format_args!(
             "dumped {} to {}: {told}",
@@ -327,7 +314,8 @@ pub(in super::super) async fn dump<E: Env>(
             json!({
                 "table": plan.range.table().as_str(),
                 "done": "dumped",
-                "rows": rows,
+                "rows": rows - resumed_at,
+                "rows_in_all": rows,
                 "resumed_behind": resumed_at,
                 "bytes": saver.position.bytes,
                 "seconds": (seconds * 1000.0).round() / 1000.0,
@@ -335,6 +323,46 @@ pub(in super::super) async fn dump<E: Env>(
         },
     );
     Ok(exit::DONE)
+}
+
+/// Writes all rows behind the position; gives the seconds it took. Whatever ends it, the state says how far it came.
+async fn to_file<E: Env, W: Write>(
+    client: &Client<E>,
+    plan: &Plan,
+    writer: &mut RowWriter<W>,
+    saver: &mut Saver<'_, E::Clock>,
+) -> Result<f64> {
+    let path = saver.path;
+    let failed = |error: io::Error| file_error("writing", path, &error);
+    if plan.header && saver.position.bytes == 0 {
+        writer.header().map_err(failed)?;
+    }
+    // From now on there is something to go on with.
+    saver.save(writer)?;
+    let mut pass = Pass::begin(client, plan, &saver.position).await?;
+    loop {
+        match pass.next().await {
+            Ok(Some(row)) => {
+                writer.row(&row.cells).map_err(failed)?;
+                saver.passed(&row.cells);
+                if saver.is_due(plan.checkpoint) {
+                    saver.save(writer)?;
+                }
+            }
+            Ok(None) => {
+                saver.save(writer)?;
+                return Ok(pass.meter.end());
+            }
+            Err(error) => {
+                saver.save(writer)?;
+                let rows = counted(saver.position.rows, "row");
+                return Err(told(
+                    &error,
+                    &format!("{rows} are written; go on with --resume"),
+                ));
+            }
+        }
+    }
 }
 
 async fn to_output<E: Env>(client: &Client<E>, plan: &Plan, output: &mut Output<'_>) -> Result<u8> {
@@ -396,15 +424,17 @@ impl<E: Env> Pass<E> {
 }
 
 /// Keeps the state file up.
-struct Saver<'a> {
+struct Saver<'a, C: Clock> {
+    path: &'a Path,
     sync: File,
     state: &'a StateFile,
     position: Position,
+    clock: C,
     since: u64,
-    at: std::time::Duration,
+    at: Duration,
 }
 
-impl Saver<'_> {
+impl<C: Clock> Saver<'_, C> {
     fn passed(&mut self, cells: &[Cell]) {
         let key = cells.first().map(|cell| notation::to_text(&cell.row));
         self.position.last_row = key;
@@ -412,21 +442,22 @@ impl Saver<'_> {
         self.since += 1;
     }
 
-    fn is_due(&self, checkpoint: u64, now: std::time::Duration) -> bool {
-        self.since >= checkpoint || now.saturating_sub(self.at) >= WRITTEN_EVERY
+    fn is_due(&self, checkpoint: u64) -> bool {
+        self.since >= checkpoint || self.clock.mono().saturating_sub(self.at) >= WRITTEN_EVERY
     }
 
     /// First the rows, then that they are there.
-    fn save<W: Write>(
-        &mut self,
-        writer: &mut RowWriter<W>,
-        now: std::time::Duration,
-    ) -> io::Result<Result<()>> {
-        self.position.bytes = writer.flush()?;
-        self.sync.sync_data()?;
+    fn save<W: Write>(&mut self, writer: &mut RowWriter<W>) -> Result<()> {
+        let durable = |sync: &File, writer: &mut RowWriter<W>| -> io::Result<u64> {
+            let bytes = writer.flush()?;
+            sync.sync_data()?;
+            Ok(bytes)
+        };
+        self.position.bytes = durable(&self.sync, writer)
+            .map_err(|error| file_error("writing", self.path, &error))?;
         self.since = 0;
-        self.at = now;
-        Ok(self.state.write(&self.position))
+        self.at = self.clock.mono();
+        self.state.write(&self.position)
     }
 }
 

@@ -24,7 +24,7 @@ use super::super::output::{Output, counted, rate, timestamp_argument, usage};
 use super::super::progress::Meter;
 use super::input::{self, Batch, Input, Meaning, Position};
 use super::state::{StateFile, WRITTEN_EVERY};
-use super::{Field, Format, NULL, check_fields, field};
+use super::{Field, Format, NULL, check_fields, field, told};
 
 /// Arguments of `load`.
 #[derive(Debug, Args)]
@@ -330,16 +330,8 @@ impl<E: Env> Loading<'_, E> {
             }
             (Some(_), _) => "; go on with --resume",
         };
-        let text = format!(
-            "{}\nEverything up to line {lines} is loaded{how}",
-            error.message()
-        );
-        // The class decides the exit code and stays.
-        let told = Error::new(error.code(), text);
-        Err(match error.detail() {
-            Some(detail) => told.with_detail(detail.clone()),
-            None => told,
-        })
+        let how = format!("Everything up to line {lines} is loaded{how}");
+        Err(told(&error, &how))
     }
 }
 
