@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("env", &[]),
     ("wire", &["types"]),
     ("sharding", &["types"]),
+    ("evaluator", &["sharding"]),
     ("rpc", &["types", "env", "wire"]),
     ("coordination", &["types", "env", "wire"]),
     ("store", &["types", "env"]),
@@ -52,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store",
             "regionserver",
             "master",
+            "sharding",
         ],
     ),
     (
@@ -79,10 +81,12 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("figment", &["cli"]),
     ("axum", &["cli"]),
+    ("jiff", &["sharding"]),
+    ("rhai", &["sharding"]),
 ];
 
 /// Crates without an async runtime.
-const NO_RUNTIME: &[&str] = &["types", "wire", "sharding"];
+const NO_RUNTIME: &[&str] = &["types", "wire", "sharding", "evaluator"];
 
 /// Licences that may be linked into an Apache-2.0 binary.
 const LICENCES: &[&str] = &[
