@@ -1,0 +1,425 @@
+//! The read path equals a naive model over random histories: every kind of delete, equal timestamps, versions, TTL with a clock that
+//! moves, flushes and compactions between, rows that turn wide and narrow again, the row cache warm, snapshots open.
+
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod common;
+#[path = "common/fault.rs"]
+mod fault;
+#[path = "common/scenarios.rs"]
+mod scenarios;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cadastre_env::{Clock, Env};
+use cadastre_store::{ReadPoint, Region, RowRange, Store};
+use cadastre_types::{Cell, CellType, FamilyDescriptor, Qualifiers, Query};
+use common::*;
+use fault::{FaultDisk, FaultEnv};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use proptest::prelude::*;
+use scenarios::{region_spec, small};
+
+/// The family's TTL where it has one, ms.
+const TTL_MS: i64 = 3_600_000;
+
+/// Cells of one put that makes a row wide.
+const MANY: u16 = 520;
+
+/// One step of a history. Timestamps are small numbers, ahead of a base.
+#[derive(Debug, Clone)]
+enum Step {
+    Put {
+        row: u8,
+        qualifier: u16,
+        at: i64,
+        large: bool,
+    },
+    /// Many columns at once.
+    PutMany {
+        row: u8,
+        at: i64,
+    },
+    Mark {
+        row: u8,
+        qualifier: u16,
+        at: i64,
+        kind: CellType,
+    },
+    Flush,
+    Compact {
+        major: bool,
+    },
+    /// The wall clock goes on, minutes.
+    Later(i64),
+    /// A snapshot is taken, and looked at from then on.
+    Pin,
+}
+
+/// What a history is played on.
+#[derive(Debug, Clone, Copy)]
+struct Table {
+    versions: u32,
+    ttl: bool,
+    /// Whether single versions are deleted: what then comes up again is certain only where VERSIONS never cut anything (10.1).
+    exact: bool,
+}
+
+const TABLES: [Table; 4] = [
+    Table {
+        versions: 1000,
+        ttl: false,
+        exact: true,
+    },
+    Table {
+        versions: 1,
+        ttl: false,
+        exact: false,
+    },
+    Table {
+        versions: 3,
+        ttl: false,
+        exact: false,
+    },
+    Table {
+        versions: 1000,
+        ttl: true,
+        exact: true,
+    },
+];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let kind = prop_oneof![
+        Just(CellType::Delete),
+        Just(CellType::DeleteColumn),
+        Just(CellType::DeleteFamily),
+        Just(CellType::DeleteFamilyVersion),
+    ];
+    let step = prop_oneof![
+        30 => (0..3_u8, 0..4_u16, 1..9_i64, 0..12_u8).prop_map(|(row, qualifier, at, large)| Step::Put {
+            row, qualifier, at, large: large == 0,
+        }),
+        1 => (0..3_u8, 1..9_i64).prop_map(|(row, at)| Step::PutMany { row, at }),
+        8 => (0..3_u8, 0..4_u16, 1..9_i64, kind).prop_map(|(row, qualifier, at, kind)| Step::Mark {
+            row, qualifier, at, kind,
+        }),
+        3 => Just(Step::Flush),
+        2 => Just(Step::Compact { major: false }),
+        1 => Just(Step::Compact { major: true }),
+        1 => (1..40_i64).prop_map(Step::Later),
+        2 => Just(Step::Pin),
+    ];
+    prop::collection::vec(step, 1..90)
+}
+
+/// Every cell ever written and not yet dropped for good: by row, qualifier, timestamp and type, the last one written.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    cells: BTreeMap<(u8, String, i64, u8), (CellType, String)>,
+}
+
+impl Model {
+    fn write(&mut self, row: u8, cells: &[Cell]) {
+        for cell in cells {
+            let text = |bytes: &bytes::Bytes| String::from_utf8_lossy(bytes).into_owned();
+            let key = (
+                row,
+                text(&cell.qualifier),
+                cell.timestamp,
+                cell.cell_type as u8,
+            );
+            self.cells.insert(key, (cell.cell_type, text(&cell.value)));
+        }
+    }
+
+    fn hidden(&self, row: u8, qualifier: &str, at: i64) -> bool {
+        self.cells
+            .iter()
+            .any(|((marked, column, time, _), (kind, _))| {
+                *marked == row
+                    && match kind {
+                        CellType::DeleteFamily => *time >= at,
+                        CellType::DeleteFamilyVersion => *time == at,
+                        CellType::DeleteColumn => column == qualifier && *time >= at,
+                        CellType::Delete => column == qualifier && *time == at,
+                        _ => false,
+                    }
+            })
+    }
+
+    /// What a read shows: per row, in HBase's order, at most so many versions of each column.
+    fn read(&self, table: Table, now: i64, versions: u32) -> BTreeMap<u8, Vec<String>> {
+        let mut rows: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+        let mut shown: BTreeMap<(u8, &str), u32> = BTreeMap::new();
+        // Newest first inside a column.
+        let mut puts: Vec<_> = self
+            .cells
+            .iter()
+            .filter(|(_, (kind, _))| *kind == CellType::Put)
+            .collect();
+        puts.sort_by_key(|((row, qualifier, at, _), _)| (*row, qualifier.clone(), -at));
+        for ((row, qualifier, at, _), (_, value)) in puts {
+            let expired = table.ttl && *at < now - TTL_MS;
+            if expired || self.hidden(*row, qualifier, *at) {
+                continue;
+            }
+            let count = shown.entry((*row, qualifier)).or_default();
+            *count += 1;
+            if *count <= versions.min(table.versions) {
+                let line = format!("f:{qualifier}@{at}={value}");
+                rows.entry(*row).or_default().push(line);
+            }
+        }
+        rows
+    }
+
+    /// A major compaction: markers go, and what they hid.
+    fn compact(&mut self) {
+        let all = self.clone();
+        self.cells.retain(|(row, qualifier, at, _), (kind, _)| {
+            *kind == CellType::Put && !all.hidden(*row, qualifier, *at)
+        });
+    }
+}
+
+fn name(qualifier: u16) -> String {
+    if qualifier == 0 {
+        String::new()
+    } else {
+        format!("q{qualifier:03}")
+    }
+}
+
+fn row_name(row: u8) -> String {
+    format!("r{row}")
+}
+
+/// The cells that a step writes.
+fn cells_of(step: &Step, base: i64, number: usize, exact: bool) -> Option<(u8, Vec<Cell>)> {
+    match step {
+        Step::Put {
+            row,
+            qualifier,
+            at,
+            large,
+        } => {
+            let padding = if *large {
+                "P".repeat(33_000)
+            } else {
+                String::new()
+            };
+            let value = format!("{number}{padding}");
+            let cell = put(&row_name(*row), "f", &name(*qualifier), base + at, &value);
+            Some((*row, vec![cell]))
+        }
+        Step::PutMany { row, at } => {
+            let cell = |q| put(&row_name(*row), "f", &name(q), base + at, "m");
+            Some((*row, (1..=MANY).map(cell).collect()))
+        }
+        Step::Mark {
+            row,
+            qualifier,
+            at,
+            kind,
+        } => {
+            let kind = match kind {
+                CellType::Delete if !exact => CellType::DeleteColumn,
+                CellType::DeleteFamilyVersion if !exact => CellType::DeleteFamily,
+                kind => *kind,
+            };
+            let qualifier = if kind.is_family_wide() {
+                String::new()
+            } else {
+                name(*qualifier)
+            };
+            Some((
+                *row,
+                vec![marker(&row_name(*row), "f", &qualifier, base + at, kind)],
+            ))
+        }
+        _ => None,
+    }
+}
+
+type Shown = BTreeMap<u8, Vec<String>>;
+
+/// Rows that a scan shows.
+async fn scan_rows(
+    region: &Region<FaultEnv>,
+    at: ReadPoint<FaultEnv>,
+    max: u32,
+    reversed: bool,
+) -> Shown {
+    let scanner = region.scan(RowRange::all(), reversed, versions(max), at);
+    let mut scanner = scanner.await.unwrap();
+    let mut rows = Vec::new();
+    while let Some(cells) = scanner.next_row().await.unwrap() {
+        rows.push((cells[0].row[1] - b'0', show(&cells)));
+    }
+    let in_order = rows
+        .windows(2)
+        .all(|pair| (pair[0].0 < pair[1].0) != reversed);
+    assert!(in_order, "rows in order");
+    rows.into_iter().collect()
+}
+
+/// Everything that can be asked equals the model.
+async fn compare(region: &Region<FaultEnv>, model: &Model, table: Table, now: i64) {
+    for max in [1, 2, 9] {
+        let expected = model.read(table, now, max);
+        for reversed in [false, true] {
+            let at = region.read_point().await.unwrap();
+            assert_eq!(
+                scan_rows(region, at, max, reversed).await,
+                expected,
+                "scan, {max} versions"
+            );
+        }
+        for row in 0..3 {
+            let of_row = expected.get(&row).cloned().unwrap_or_default();
+            // Twice: from the database, and maybe from the row cache.
+            for _ in 0..2 {
+                assert_eq!(
+                    get(region, &row_name(row), &versions(max)).await,
+                    of_row,
+                    "row {row}"
+                );
+            }
+            for qualifier in 0..4 {
+                let column = name(qualifier);
+                let query = Query {
+                    columns: BTreeMap::from([(
+                        bytes("f"),
+                        Qualifiers::These(BTreeSet::from([bytes(&column)])),
+                    )]),
+                    ..versions(max)
+                };
+                let prefix = format!("f:{column}@");
+                let of_column = of_row.iter().filter(|line| line.starts_with(&prefix));
+                let expected: Vec<String> = of_column.cloned().collect();
+                assert_eq!(
+                    get(region, &row_name(row), &query).await,
+                    expected,
+                    "row {row} {column}"
+                );
+            }
+        }
+    }
+}
+
+async fn play(env: FaultEnv, steps: Vec<Step>, table: Table) {
+    let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let mut family = FamilyDescriptor::new("f").with("VERSIONS", &table.versions.to_string());
+    if table.ttl {
+        family = family.with("TTL", &(TTL_MS / 1000).to_string());
+    }
+    let store = Store::open(env.clone(), objects, small()).await.unwrap();
+    let region = store
+        .open_region(region_spec(&descriptor(vec![family]), 1))
+        .await
+        .unwrap();
+    // Cells get old one after the other, an hour from now at the earliest; real time must not decide.
+    let begun = i64::try_from(env.clock().wall()).unwrap();
+    let minute = 60_000;
+    let base = begun - TTL_MS + 10 * minute;
+    let base = base - base % minute;
+    let mut model = Model::default();
+    let mut pins: Vec<(ReadPoint<FaultEnv>, Model)> = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        let now = i64::try_from(env.clock().wall()).unwrap();
+        // Timestamps are ten minutes apart from each other where cells get old.
+        let spread = |step: &Step| match step.clone() {
+            Step::Put {
+                row,
+                qualifier,
+                at,
+                large,
+            } => Step::Put {
+                row,
+                qualifier,
+                at: at * 10 * minute,
+                large,
+            },
+            Step::PutMany { row, at } => Step::PutMany {
+                row,
+                at: at * 10 * minute,
+            },
+            Step::Mark {
+                row,
+                qualifier,
+                at,
+                kind,
+            } => Step::Mark {
+                row,
+                qualifier,
+                at: at * 10 * minute,
+                kind,
+            },
+            other => other,
+        };
+        if let Some((row, cells)) = cells_of(&spread(step), base, number, table.exact) {
+            model.write(row, &cells);
+            write(&env, &region, cells).await;
+            continue;
+        }
+        match step {
+            Step::Flush => region.flush().await.unwrap(),
+            Step::Compact { major } => {
+                // A major compaction drops what no snapshot could see at the last flush: certain only if there was none.
+                let major = *major && pins.is_empty();
+                if major {
+                    model.compact();
+                }
+                region.flush().await.unwrap();
+                region.compact(major).await.unwrap();
+                compare(&region, &model, table, now).await;
+            }
+            Step::Later(minutes) => {
+                // Half a minute off every timestamp's end, so that the test's own time makes no difference.
+                env.clock
+                    .step_ms
+                    .fetch_add(minutes * minute, Ordering::SeqCst);
+            }
+            Step::Pin => {
+                let at = region.read_point().await.unwrap();
+                pins.push((at, model.clone()));
+                compare(&region, &model, table, now).await;
+            }
+            _ => {}
+        }
+        for (at, then) in &pins {
+            let now = i64::try_from(env.clock().wall()).unwrap();
+            let seen = scan_rows(&region, at.clone(), 9, false).await;
+            assert_eq!(seen, then.read(table, now, 9), "an open snapshot changed");
+        }
+    }
+    let now = i64::try_from(env.clock().wall()).unwrap();
+    compare(&region, &model, table, now).await;
+    drop(pins);
+    store.close().await.unwrap();
+}
+
+#[test]
+fn reads_equal_a_naive_model_over_random_histories() {
+    let cases = std::env::var("CADASTRE_MODEL_CASES").map_or(12, |text| text.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let real = env(dir.path());
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        max_shrink_iters: 60,
+        ..ProptestConfig::default()
+    });
+    let result = runner.run(&(steps(), 0..TABLES.len()), |(steps, table)| {
+        let here = FaultEnv::new(real.clone(), FaultDisk::default());
+        let played = real.block_on(play(here, steps, TABLES[table]));
+        prop_assert!(played.is_some(), "the history failed, see above");
+        Ok(())
+    });
+    real.shutdown();
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
