@@ -135,6 +135,24 @@ impl Default for FaultRates {
     }
 }
 
+impl FaultRates {
+    /// Nothing happens; for choosing what does.
+    pub fn none() -> Self {
+        Self {
+            crash: 0,
+            power_cut: 0,
+            pause: 0,
+            partition: 0,
+            reset: 0,
+            clock_step: 0,
+            terminate: 0,
+            disk_full: 0,
+            sync_failure: 0,
+            ..Self::default()
+        }
+    }
+}
+
 /// Faults at their times.
 #[derive(Debug, Clone, Default)]
 pub struct FaultPlan {

@@ -5,6 +5,7 @@
 
 use std::process::Command;
 
+use cadastre_sim::FaultRates;
 use cadastre_sim::cluster::{ClusterConfig, Outcome, Planted, run};
 
 /// Seeds of `cargo test`. CI runs a hundred with `cargo xtask test sim`; `cargo run -p cadastre-sim --bin sim -- --seeds A..B` runs
@@ -21,7 +22,7 @@ fn outcome(seed: u64) -> Outcome {
 }
 
 #[test]
-fn a_server_through_crashes_and_power_cuts_loses_nothing() {
+fn t1_a_server_through_crashes_and_power_cuts_loses_nothing() {
     let (mut checked, mut crashes) = (0, 0);
     for seed in SEEDS {
         let outcome = outcome(seed);
@@ -31,6 +32,57 @@ fn a_server_through_crashes_and_power_cuts_loses_nothing() {
     }
     assert!(crashes > 10, "{crashes} crashes");
     assert!(checked > 10_000, "{checked} checked");
+}
+
+/// Seeds of the tests of one kind of fault.
+const SEEDS_OF_ONE_KIND: std::ops::Range<u64> = 2000..2004;
+
+fn run_with(rates: &FaultRates) {
+    for seed in SEEDS_OF_ONE_KIND {
+        let config = ClusterConfig {
+            rates: rates.clone(),
+            ..ClusterConfig::new(seed)
+        };
+        if let Err(failure) = run(&config) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// Answers get lost on the way while the server is killed: increments count once (C7).
+#[test]
+fn t6_lost_answers_and_kills_count_no_increment_twice() {
+    run_with(&FaultRates {
+        reset: 4,
+        partition: 2,
+        crash: 3,
+        ..FaultRates::none()
+    });
+}
+
+/// The wall clock steps by up to an hour both ways between kills: writes go on, a row's timestamps never go back, nothing counts
+/// twice, clients find the server again (C7, C8, C23).
+#[test]
+fn t7_a_stepping_clock_between_kills() {
+    run_with(&FaultRates {
+        clock_step: 4,
+        crash: 2,
+        terminate: 1,
+        power_cut: 1,
+        reset: 1,
+        ..FaultRates::none()
+    });
+}
+
+/// The power goes after syncs that failed, whose bytes the next start could still read (C16, C17).
+#[test]
+fn t1_failed_syncs_before_power_cuts() {
+    run_with(&FaultRates {
+        sync_failure: 3,
+        power_cut: 3,
+        crash: 1,
+        ..FaultRates::none()
+    });
 }
 
 #[test]
@@ -52,7 +104,7 @@ fn equal_seeds_give_equal_messages_and_answers() {
 }
 
 #[test]
-fn acknowledging_before_the_sync_is_found() {
+fn t10_acknowledging_before_the_sync_is_found() {
     let found = (1000..1010).any(|seed| {
         let config = ClusterConfig {
             planted: Some(Planted::AcknowledgeBeforeSync),

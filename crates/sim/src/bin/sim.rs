@@ -14,7 +14,7 @@ use cadastre_sim::cluster::{ClusterConfig, run};
 
 const USAGE: &str =
     "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
-           [--log FILTER] [--disk-full]
+           [--log FILTER] [--disk-full] [--power-cuts] [--faults-for SECONDS]
 
   --seed N         run this seed (default 0)
   --seeds A..B     run seeds A to B-1
@@ -23,7 +23,9 @@ const USAGE: &str =
   --twice          run each seed twice and compare the traces
   --trace          print the whole trace
   --log FILTER     print what the programs log, as RUST_LOG would say it
-  --disk-full      the server's disk may be full for a while";
+  --disk-full      the server's disk may be full for a while
+  --power-cuts     nothing happens but power cuts
+  --faults-for SECONDS  how long faults happen, in simulated time (default 5)";
 
 struct Arguments {
     seeds: std::ops::Range<u64>,
@@ -33,6 +35,8 @@ struct Arguments {
     trace: bool,
     log: Option<String>,
     disk_full: bool,
+    power_cuts: bool,
+    faults_for_s: Option<u64>,
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
@@ -44,6 +48,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
         trace: false,
         log: None,
         disk_full: false,
+        power_cuts: false,
+        faults_for_s: None,
     };
     while let Some(name) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{name} needs a value"));
@@ -63,6 +69,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--twice" => parsed.twice = true,
             "--trace" => parsed.trace = true,
             "--disk-full" => parsed.disk_full = true,
+            "--power-cuts" => parsed.power_cuts = true,
+            "--faults-for" => parsed.faults_for_s = Some(number(&value()?)?),
             _ => return Err(format!("unknown argument {name}")),
         }
     }
@@ -109,6 +117,15 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
     config.clients = arguments.clients.unwrap_or(config.clients);
     if arguments.disk_full {
         config.rates.disk_full = FaultRates::default().disk_full;
+    }
+    if arguments.power_cuts {
+        config.rates = FaultRates {
+            power_cut: 1,
+            ..FaultRates::none()
+        };
+    }
+    if let Some(seconds) = arguments.faults_for_s {
+        config.faults_for = std::time::Duration::from_secs(seconds);
     }
     let begun = std::time::Instant::now();
     let outcome = match run(&config) {
@@ -159,10 +176,15 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
 fn reproduce(config: &ClusterConfig, arguments: &Arguments) {
     let flag = |set: bool, name: &'static str| if set { name } else { "" };
     eprintln!(
-        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{} --trace",
+        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{}{}{} --trace",
         config.seed,
         config.operations,
         config.clients,
         flag(arguments.disk_full, " --disk-full"),
+        flag(arguments.power_cuts, " --power-cuts"),
+        arguments
+            .faults_for_s
+            .map(|seconds| format!(" --faults-for {seconds}"))
+            .unwrap_or_default(),
     );
 }
