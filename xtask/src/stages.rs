@@ -31,6 +31,9 @@ const KILL_SECONDS: &str = "240";
 /// Puts and increments of the one row of T5.
 const HOT_ROW_OPERATIONS: &str = "200000";
 
+/// Random histories of the read path.
+const MODEL_CASES: &str = "60";
+
 const BINARY: &str = "target/release/cadastre";
 
 /// The Rust client's part of `tests/clients`.
@@ -122,30 +125,27 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
     cargo(&args)
 }
 
-/// Faults that are planted into the store, each of which a test must find (T10), and the long forms of tests that `unit` has short.
+/// Faults that are planted into the store, each of which a test must find (T10), damaged logs (T11), and the long forms of tests that
+/// `unit` has short (T5, the read path against its model).
 fn planted() -> Result<(), String> {
-    cargo(&[
-        "test",
-        "--package",
-        "cadastre-store",
-        "--features",
-        "planted-faults",
-        "--test",
-        "planted",
-        "--quiet",
-    ])?;
-    let mut long = Command::new("cargo");
-    long.args([
-        "test",
-        "--package",
-        "cadastre-store",
-        "--test",
-        "crash",
-        "--quiet",
-        "t5_",
-    ])
-    .env("CADASTRE_T5_OPERATIONS", HOT_ROW_OPERATIONS);
-    finish(long)
+    for (feature, test) in [("planted-faults", "planted"), ("fuzzing", "fuzzed")] {
+        let store = ["test", "--package", "cadastre-store", "--quiet"];
+        let what = ["--features", feature, "--test", test];
+        cargo(&[store.as_slice(), what.as_slice()].concat())?;
+    }
+    let long = [
+        ("crash", "t5_", "CADASTRE_T5_OPERATIONS", HOT_ROW_OPERATIONS),
+        ("model", "reads_", "CADASTRE_MODEL_CASES", MODEL_CASES),
+    ];
+    for (test, name, variable, value) in long {
+        let mut command = Command::new("cargo");
+        command
+            .args(["test", "--package", "cadastre-store", "--quiet", "--test"])
+            .args([test, name])
+            .env(variable, value);
+        finish(command)?;
+    }
+    Ok(())
 }
 
 /// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
