@@ -12,6 +12,8 @@ mod database;
 mod db;
 mod error;
 mod filter;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod key;
 mod kv;
 mod locks;

@@ -300,7 +300,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn damaged_values_are_errors(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn t11_damaged_values_are_errors(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = Packed::decode(bytes.clone().into());
             let _ = decode_overflow(Bytes::new(), 0, CellType::Put, bytes.into());
         }

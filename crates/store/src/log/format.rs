@@ -453,5 +453,25 @@ fn get_record(body: &mut Bytes) -> Option<Record> {
     })
 }
 
+/// Reads bytes as the records of a group whose checksum was right.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_records(data: &[u8]) {
+    let Some((count, body)) = data.split_first() else {
+        return;
+    };
+    let header = GroupHeader {
+        body_len: u32::try_from(body.len()).unwrap_or(u32::MAX),
+        crc: 0,
+        records: u32::from(*count),
+        last_lsn: 0,
+        synced_lsn: 0,
+    };
+    for record in records(&header, Bytes::copy_from_slice(body)).unwrap_or_default() {
+        if let Record::Rows { rows, sequence, .. } = record {
+            rows.decode(sequence);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

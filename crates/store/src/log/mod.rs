@@ -25,6 +25,11 @@ use cadastre_env::{Clock, Disk, Env};
 use cadastre_types::{Code, Error, Result};
 use tokio::sync::Notify;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use format::fuzz_records;
+#[cfg(feature = "fuzzing")]
+pub(crate) use recover::fuzz_segment;
+
 use database::{DatabaseLog, LogWal};
 use follow::HoldsFile;
 pub use follow::{Follower, LogBatch, LogChange};

@@ -333,5 +333,60 @@ async fn cut<F: LogFile>(scanned: &Scanned<F>) -> Result<()> {
         .map_err(|e| from_io(&format!("syncing {path}"), &e))
 }
 
+/// A file in memory.
+#[cfg(feature = "fuzzing")]
+struct Image(Bytes);
+
+#[cfg(feature = "fuzzing")]
+impl LogFile for Image {
+    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn read(&self, at: u64, len: usize) -> std::io::Result<Bytes> {
+        let from = usize::try_from(at).unwrap_or(usize::MAX).min(self.0.len());
+        Ok(self
+            .0
+            .slice(from..from.saturating_add(len).min(self.0.len())))
+    }
+
+    fn sync_data(&self) -> impl Future<Output = std::io::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    fn truncate(&self, _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn len(&self) -> std::io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+/// Reads bytes as a segment. What is kept and what is cut do not overlap.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz_segment(data: &[u8]) {
+    let file = Image(Bytes::copy_from_slice(data));
+    let number = data.get(16..24).map_or(0, |bytes| {
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    });
+    let Ok(Some(found)) = begin(number, file) else {
+        return;
+    };
+    for next in [None, Some(found.header.synced_lsn)] {
+        let Ok(scanned) = scan(&found, next) else {
+            continue;
+        };
+        assert!(scanned.end <= scanned.len.max(SEGMENT_HEADER_LEN as u64));
+        // Records that cannot be read are refused.
+        let _ = add_to_index(
+            &mut Index::new(),
+            scanned.header,
+            &scanned.file,
+            &scanned.groups,
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -164,7 +164,7 @@ fn headers_are_judged() {
 
 proptest! {
     #[test]
-    fn garbage_is_an_error_or_nothing(bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0..4_u32) {
+    fn t11_garbage_is_an_error_or_nothing(bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0..4_u32) {
         let _ = SegmentHeader::decode(&bytes);
         let _ = group_at(0, &bytes);
         let header = GroupHeader { body_len: bytes.len() as u32, crc: 0, records: count, last_lsn: 0, synced_lsn: 0 };
