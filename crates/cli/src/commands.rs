@@ -14,6 +14,7 @@ mod namespace;
 mod output;
 mod progress;
 mod rows;
+pub mod rule;
 mod scan;
 mod status;
 mod table;

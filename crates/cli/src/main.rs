@@ -31,6 +31,9 @@ enum Command {
     Start(Box<StartArgs>),
     #[command(flatten)]
     Client(Box<commands::Command>),
+    /// Check, try out, compare, plan and import placement rules; no cluster is needed
+    #[command(subcommand)]
+    Rule(Box<commands::rule::RuleCommand>),
     /// Files of an HDFS with NameNodes that fail over, and who is active
     Hdfs(Box<hdfs::HdfsArgs>),
     /// Print the reference of all settings (Markdown)
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Start(args) => start::run(&args),
         Command::Client(command) => commands::run(*command),
+        Command::Rule(command) => commands::rule::run(*command),
         Command::Hdfs(args) => hdfs::run(*args),
         Command::DocsConfiguration => {
             print!("{}", cadastre_cli::config::documentation());

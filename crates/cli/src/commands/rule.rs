@@ -1,0 +1,166 @@
+//! `cadastre rule …`: rules tried out before anybody uses them. No cluster is needed.
+//!
+//! Each command reads a rule file (text, or the bytes that are published) and, as a stream, records from CSV or JSON
+//! lines. Answers go to standard output as a table or with `--json` as one JSON value a line; progress goes to standard
+//! error. What rules mean is `sharding`'s; this module only reads, counts and prints.
+
+mod bench;
+mod check;
+mod diff;
+mod enumerate;
+mod eval;
+mod import;
+mod load;
+mod plan;
+mod records;
+mod simulate;
+mod source;
+mod svg;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::output::Output;
+
+/// How a command ended.
+mod exit {
+    /// It did what was asked, and found nothing to complain of.
+    pub(super) const DONE: u8 = 0;
+    /// It found something: a bad rule, a record without a place, a condition that is refused.
+    pub(super) const FOUND: u8 = 1;
+    /// Wrong arguments or unreadable files (clap's code, too).
+    pub(super) const USAGE: u8 = 2;
+}
+
+/// What ends a command at once: what to say, and the exit code.
+#[derive(Debug)]
+struct Stop {
+    code: u8,
+    message: String,
+}
+
+impl Stop {
+    /// The user's to correct: arguments, files.
+    fn usage(message: impl Into<String>) -> Self {
+        Self {
+            code: exit::USAGE,
+            message: message.into(),
+        }
+    }
+
+    /// A rule, or what it was asked, is refused.
+    fn refused(message: impl Into<String>) -> Self {
+        Self {
+            code: exit::FOUND,
+            message: message.into(),
+        }
+    }
+}
+
+/// Exit code or what ended it.
+type Outcome = Result<u8, Stop>;
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 something was found or refused, 2 wrong arguments or unreadable files.\nThe language \
+                          of rules is described in docs/rules.md.";
+
+/// A command on rules.
+#[derive(Debug, Subcommand)]
+pub enum RuleCommand {
+    /// Say whether a rule is right, and what may be wrong with it
+    #[command(after_help = format!("Examples:\n  cadastre rule check orders.rule\n  cadastre rule check orders.rule orders.csv       # and on samples\n\n{EXIT_CODES}"))]
+    Check(check::CheckArgs),
+    /// Show how one record is placed, step by step
+    #[command(after_help = format!("Example:\n  cadastre rule explain orders.rule user_id=2000 gmt=2012-01-31T10:00:00Z\n\n{EXIT_CODES}"))]
+    Explain(eval::ExplainArgs),
+    /// Show the slot and place of each record
+    #[command(after_help = format!("Examples:\n  cadastre rule eval orders.rule orders.csv\n  mysql … | cadastre rule eval orders.rule --format csv --json\n  cadastre rule eval orders.rule keys.txt --format keys\n\n{EXIT_CODES}"))]
+    Eval(eval::EvalArgs),
+    /// Show which few places can hold rows that meet a condition
+    #[command(after_help = format!("Example:\n  cadastre rule enumerate orders.rule \"user_id = 7 and gmt between timestamp '2012-01-30' and timestamp '2012-02-02'\"\n\n{EXIT_CODES}"))]
+    Enumerate(enumerate::EnumerateArgs),
+    /// Compare two versions: what moves, from where to where, and how even the load is before and after
+    #[command(after_help = format!("Examples:\n  cadastre rule diff orders-1.rule orders-2.rule orders.csv\n  cadastre rule diff orders-1.rule orders-2.rule            # by slots, if only places differ\n\n{EXIT_CODES}"))]
+    Diff(diff::DiffArgs),
+    /// Show the load of each place, before and after a change
+    #[command(after_help = format!("Examples:\n  cadastre rule simulate orders.rule orders.csv\n  cadastre rule simulate orders-1.rule orders.csv --new orders-2.rule --svg load.svg\n  cadastre rule simulate orders.rule --synthetic 100000\n\n{EXIT_CODES}"))]
+    Simulate(simulate::SimulateArgs),
+    /// Propose new versions of a rule for growth or for a hot spot; the first one always moves nothing, if there is one
+    #[command(after_help = format!("Examples:\n  cadastre rule plan orders.rule orders.csv --add c4 --add c5 --beyond id=1000000\n  cadastre rule plan orders.rule orders.csv --to c4            # for what is hot\n\n{EXIT_CODES}"))]
+    Plan(plan::PlanArgs),
+    /// Print rules of TDDL (XML) or ShardingSphere (YAML) in our language
+    #[command(after_help = format!("Examples:\n  cadastre rule import tddl-rule.xml --zone Asia/Shanghai\n  cadastre rule import sharding.yaml --table t_order > t_order.rule\n\n{EXIT_CODES}"))]
+    Import(import::ImportArgs),
+    /// Measure how fast a rule is evaluated here
+    #[command(after_help = format!("Examples:\n  cadastre rule bench orders.rule\n  cadastre rule bench orders.rule orders.csv --seconds 5\n\n{EXIT_CODES}"))]
+    Bench(bench::BenchArgs),
+    /// Print a number that stands for all answers at the edges of a rule's fields; `check` compares it with a second process's
+    #[command(hide = true)]
+    Fingerprint(check::FingerprintArgs),
+}
+
+impl RuleCommand {
+    fn is_json(&self) -> bool {
+        match self {
+            Self::Check(args) => args.json,
+            Self::Explain(args) => args.json,
+            Self::Eval(args) => args.json,
+            Self::Enumerate(args) => args.json,
+            Self::Diff(args) => args.json,
+            Self::Simulate(args) => args.json,
+            Self::Plan(args) => args.json,
+            Self::Import(args) => args.json,
+            Self::Bench(args) => args.json,
+            Self::Fingerprint(_) => false,
+        }
+    }
+}
+
+/// Runs a command with standard output and standard error.
+pub fn run(command: RuleCommand) -> ExitCode {
+    let json = command.is_json();
+    match execute(command, &mut std::io::stdout()) {
+        Ok(code) => ExitCode::from(code),
+        Err(stop) => report(&stop, json),
+    }
+}
+
+/// Runs a command; what it prints goes to `out`.
+fn execute(command: RuleCommand, out: &mut (dyn Write + Send)) -> Outcome {
+    let mut output = Output::new(out, command.is_json());
+    let outcome = match command {
+        RuleCommand::Check(args) => check::check(&args, &mut output),
+        RuleCommand::Explain(args) => eval::explain(&args, &mut output),
+        RuleCommand::Eval(args) => eval::eval(&args, &mut output),
+        RuleCommand::Enumerate(args) => enumerate::enumerate(&args, &mut output),
+        RuleCommand::Diff(args) => diff::diff(&args, &mut output),
+        RuleCommand::Simulate(args) => simulate::simulate(&args, &mut output),
+        RuleCommand::Plan(args) => plan::plan(&args, &mut output),
+        RuleCommand::Import(args) => import::import(&args, &mut output),
+        RuleCommand::Bench(args) => bench::bench(&args, &mut output),
+        RuleCommand::Fingerprint(args) => check::fingerprint(&args, &mut output),
+    };
+    match output.end() {
+        // Whoever read our output has had enough, as `head` has.
+        Err(broken) if broken.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit::DONE),
+        Err(error) => Err(Stop::usage(format!("writing the output: {error}"))),
+        Ok(()) => outcome,
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the command's answer")]
+fn report(stop: &Stop, json: bool) -> ExitCode {
+    if json {
+        eprintln!(
+            "{}",
+            serde_json::json!({ "error": { "message": stop.message } })
+        );
+    } else {
+        eprintln!("error: {}", stop.message);
+    }
+    ExitCode::from(stop.code)
+}
+
+#[cfg(test)]
+mod tests;

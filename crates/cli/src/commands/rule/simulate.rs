@@ -1,0 +1,201 @@
+//! `cadastre rule simulate`: the load of each place, before and after a change, as a table or a picture.
+
+use std::path::PathBuf;
+
+use cadastre_sharding::Program;
+use clap::Args;
+use serde_json::json;
+
+use super::load::{Load, evenness, slot_amount_text};
+use super::records::{self, Record, RecordsArgs};
+use super::source::{self, title};
+use super::svg::{self, Bar};
+use super::{Outcome, Stop, exit};
+use crate::commands::output::Output;
+
+/// Slots that are named as the hottest.
+const HOTTEST: usize = 5;
+
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// The rule
+    rule: PathBuf,
+    #[command(flatten)]
+    records: RecordsArgs,
+    /// Another version, for what is after
+    #[arg(long, value_name = "RULE")]
+    new: Option<PathBuf>,
+    /// So many made-up records in place of a file
+    #[arg(long, value_name = "N", conflicts_with = "input")]
+    synthetic: Option<u64>,
+    /// Draw the load into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Answer as JSON lines
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A version and its load.
+struct Side {
+    program: Program,
+    load: Load,
+}
+
+impl Side {
+    fn new(path: &std::path::Path) -> Result<Self, Stop> {
+        Ok(Self {
+            program: source::program(path)?,
+            load: Load::default(),
+        })
+    }
+
+    fn take(&mut self, record: &Record) {
+        match self.program.evaluate(&record.fields()) {
+            Ok(slot) => self.load.add(slot, record.count, record.bytes),
+            Err(why) => self.load.refuse(why, record.count),
+        }
+    }
+}
+
+pub(super) fn simulate(args: &SimulateArgs, output: &mut Output<'_>) -> Outcome {
+    let mut before = Side::new(&args.rule)?;
+    let mut after = args.new.as_deref().map(Side::new).transpose()?;
+    if let Some(after) = &after {
+        same_fields(&before.program, &after.program)?;
+    }
+    let mut take = |before: &mut Side, record: &Record| {
+        before.take(record);
+        if let Some(after) = &mut after {
+            after.take(record);
+        }
+    };
+    if let Some(number) = args.synthetic {
+        let shape = source::program(&args.rule)?;
+        for record in records::synthetic(&shape, number) {
+            take(&mut before, &record);
+        }
+    } else {
+        let shape = source::program(&args.rule)?;
+        records::each(&args.records, &shape, |record| {
+            take(&mut before, record);
+            Ok(())
+        })?;
+    }
+    let bars = bars(&before, after.as_ref());
+    table(output, &bars, after.is_some());
+    summary(output, "before", &before);
+    if let Some(after) = &after {
+        summary(output, "after", after);
+    }
+    if let Some(path) = &args.svg {
+        draw(path, &before, after.as_ref(), bars)?;
+    }
+    let refused = |side: &Side| !side.load.refused().is_empty();
+    let any = refused(&before) || after.as_ref().is_some_and(refused);
+    Ok(if any { exit::FOUND } else { exit::DONE })
+}
+
+/// Two versions can be compared only on the same fields.
+pub(super) fn same_fields(old: &Program, new: &Program) -> Result<(), Stop> {
+    let fields = |program: &Program| -> Vec<(String, _)> {
+        let fields = &program.rule().fields;
+        fields.iter().map(|it| (it.name.clone(), it.ty)).collect()
+    };
+    if fields(old) == fields(new) {
+        return Ok(());
+    }
+    Err(Stop::refused(format!(
+        "{} and {} declare different fields: records cannot be read for both",
+        title(old),
+        title(new)
+    )))
+}
+
+fn bars(before: &Side, after: Option<&Side>) -> Vec<Bar> {
+    let old = before.load.places(&before.program);
+    let new = after.map(|side| side.load.places(&side.program));
+    let mut names: Vec<&String> = old.keys().collect();
+    names.extend(new.iter().flat_map(|it| it.keys()));
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| Bar {
+            name: name.clone(),
+            before: old.get(name).map_or(0, |it| it.rows),
+            after: new
+                .as_ref()
+                .map(|new| new.get(name).map_or(0, |it| it.rows)),
+        })
+        .collect()
+}
+
+fn table(output: &mut Output<'_>, bars: &[Bar], both: bool) {
+    if output.is_json() {
+        for bar in bars {
+            output.line(json!({ "place": bar.name, "before": bar.before, "after": bar.after }));
+        }
+        return;
+    }
+    let mut rows = vec![vec!["place".to_owned(), "before".to_owned()]];
+    if both {
+        rows[0].push("after".to_owned());
+    }
+    rows.extend(bars.iter().map(|bar| {
+        let mut row = vec![bar.name.clone(), bar.before.to_string()];
+        row.extend(bar.after.map(|it| it.to_string()));
+        row
+    }));
+    output.table(&rows);
+}
+
+fn summary(output: &mut Output<'_>, when: &str, side: &Side) {
+    let even = evenness(&side.load.places(&side.program));
+    let hottest = side.load.hottest(HOTTEST);
+    let texts: Vec<String> = hottest
+        .iter()
+        .map(|(slot, amount)| slot_amount_text(&side.program, *slot, *amount))
+        .collect();
+    output.answer(
+        format!(
+            "{when} ({}): {}; hottest slots {}",
+            title(&side.program),
+            even.text(),
+            texts.join(", ")
+        ),
+        || json!({ "when": when, "version": side.program.rule().version, "evenness": even.json(), "hottest": texts }),
+    );
+    for (why, count) in side.load.refused() {
+        output.answer(
+            format!("{when}: {count} records refused: {why}"),
+            || json!({ "when": when, "refused": count, "why": why }),
+        );
+    }
+}
+
+fn draw(
+    path: &std::path::Path,
+    before: &Side,
+    after: Option<&Side>,
+    mut bars: Vec<Bar>,
+) -> Result<(), Stop> {
+    let all = bars.len();
+    if all > svg::BARS_MAX {
+        // The heaviest tell most.
+        bars.sort_by_key(|bar| std::cmp::Reverse(bar.before.max(bar.after.unwrap_or(0))));
+        bars.truncate(svg::BARS_MAX);
+    }
+    let shown = match all - bars.len() {
+        0 => String::new(),
+        left => format!(" ({left} lighter places left out)"),
+    };
+    let heading = format!("Rows by place, {}{shown}", before.program.rule().name);
+    let (old, new) = (
+        title(&before.program),
+        after.map(|side| title(&side.program)),
+    );
+    let picture = svg::picture(&heading, (&old, new.as_deref()), &bars);
+    std::fs::write(path, picture)
+        .map_err(|error| Stop::usage(format!("{}: {error}", path.display())))
+}

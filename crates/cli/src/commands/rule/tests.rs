@@ -1,0 +1,296 @@
+//! The commands as people call them, on files of their own.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: RuleCommand,
+}
+
+/// A folder with the rules and records of all tests.
+struct Files(tempfile::TempDir);
+
+const FOUR: &str = "rule orders version 1; field user_id: i64; field name: string; dimension shard 0 to 3; else (user_id % 4);
+                    place table \"orders_{shard}\";";
+const SIX: &str = "rule orders version 2; field user_id: i64; field name: string; dimension shard 0 to 5; else (user_id % 6);
+                   place table \"orders_{shard}\";";
+const MOVED: &str = "rule orders version 2; field user_id: i64; field name: string; dimension shard 0 to 3; else (user_id % 4);
+                     place table \"orders_{shard}\"; place (3) cluster \"c2\" table \"orders_3\";";
+const SCRIPT: &str =
+    "rule s version 1; field user_id: i64; dimension shard 0 to 3; script \"modulo(user_id, 4)\";
+                      place table \"orders_{shard}\";";
+
+impl Files {
+    fn new() -> Self {
+        let files = Self(tempfile::tempdir().unwrap());
+        files.write("four.rule", FOUR);
+        files.write("six.rule", SIX);
+        files.write("moved.rule", MOVED);
+        files.write("script.rule", SCRIPT);
+        let rows: String = (0..12)
+            .map(|id| format!("{id},n{id},{}\n", id + 1))
+            .collect();
+        files.write("orders.csv", &format!("user_id,name,size\n{rows}"));
+        files.write(
+            "orders.jsonl",
+            "{\"user_id\": 5, \"name\": \"a\"}\n\n{\"user_id\": \"-1\", \"name\": null}\n",
+        );
+        files
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs a command line whose words that begin with `@` are files of this folder; gives the exit code and the output,
+    /// or the code and the message.
+    fn run(&self, line: &str) -> (u8, String) {
+        let words = line.split(' ').map(|word| match word.strip_prefix('@') {
+            Some(name) => self.path(name).display().to_string(),
+            None => word.replace('~', " "),
+        });
+        let cli = Cli::try_parse_from(std::iter::once("rule".to_owned()).chain(words)).unwrap();
+        let mut out = Vec::new();
+        match execute(cli.command, &mut out) {
+            Ok(code) => (code, String::from_utf8(out).unwrap()),
+            Err(stop) => (stop.code, stop.message),
+        }
+    }
+}
+
+#[test]
+fn check_finds_what_is_wrong() {
+    let files = Files::new();
+    let (code, text) = files.run("check @four.rule");
+    assert_eq!(code, exit::DONE);
+    assert!(
+        text.starts_with("orders version 1: 4 slots in 4 places, hash "),
+        "{text}"
+    );
+    assert!(
+        text.contains("note [unused-field]: the field name decides nothing"),
+        "{text}"
+    );
+    files.write("bad.rule", "rule x version 1; field d: timestamp; dimension n 0 to 30; else (day(d)); place table \"t_{n}\";");
+    let (code, text) = files.run("check @bad.rule --json");
+    assert_eq!(code, exit::FOUND);
+    assert!(
+        text.contains("\"kind\":\"zone-missing\"")
+            && text.contains("\"kind\":\"outside-dimension\""),
+        "{text}"
+    );
+    files.write("none.rule", "rule x version 1;\nfield d: nothing;");
+    let (code, message) = files.run("check @none.rule");
+    assert_eq!(code, exit::FOUND);
+    assert!(message.contains("line 2, column 10"), "{message}");
+    assert_eq!(files.run("check @missing.rule").0, exit::USAGE);
+    // All samples in one place.
+    let rows: String = (0..100).map(|id| format!("{},7\n", id * 4)).collect();
+    files.write("skew.csv", &format!("user_id,name\n{rows}"));
+    let (code, text) = files.run("check @four.rule @skew.csv");
+    assert_eq!(code, exit::FOUND);
+    assert!(
+        text.contains("[skew]: the samples are uneven: heaviest 4.00 of the mean"),
+        "{text}"
+    );
+}
+
+#[test]
+fn explain_and_eval_place_records() {
+    let files = Files::new();
+    let (code, text) = files.run("explain @four.rule user_id=7");
+    assert_eq!(code, exit::DONE);
+    assert!(text.ends_with("slot (3) at orders_3\n"), "{text}");
+    let (code, text) = files.run("explain @four.rule name=x --json");
+    assert_eq!(code, exit::FOUND);
+    assert!(text.contains("\"error\":\"user_id is null\""), "{text}");
+    assert_eq!(files.run("explain @four.rule user=7").0, exit::USAGE);
+    assert_eq!(files.run("explain @four.rule user_id=x").0, exit::USAGE);
+    let (code, text) = files.run("eval @four.rule @orders.csv");
+    assert_eq!(code, exit::DONE);
+    assert_eq!(text.lines().nth(2), Some("1\tn1\t(1)\torders_1"));
+    let (code, text) = files.run("eval @four.rule @orders.jsonl --json");
+    assert_eq!(code, exit::DONE);
+    assert!(text.contains("{\"cluster\":\"\",\"fields\":{\"name\":null,\"user_id\":-1},\"slot\":[3],\"table\":\"orders_3\"}"), "{text}");
+    files.write("bad.csv", "user_id,name\n1,a\nx,b\n");
+    let (code, message) = files.run("eval @four.rule @bad.csv");
+    assert_eq!(code, exit::USAGE);
+    assert!(message.contains("line 3: 'x' is no i64"), "{message}");
+    files.write("none.csv", "id,name\n1,a\n");
+    assert!(
+        files
+            .run("eval @four.rule @none.csv")
+            .1
+            .contains("names no column 'user_id'")
+    );
+    files.write("null.csv", "user_id,name\n,a\n");
+    let (code, text) = files.run("eval @four.rule @null.csv");
+    assert_eq!(
+        (code, text.lines().nth(1)),
+        (exit::FOUND, Some("null\ta\t-\tuser_id is null"))
+    );
+}
+
+#[test]
+fn enumerate_finds_the_few_places() {
+    let files = Files::new();
+    let (code, text) = files.run("enumerate @four.rule user_id~in~(1,~5,~2)");
+    assert_eq!(
+        (code, text.as_str()),
+        (
+            exit::DONE,
+            "orders_1\norders_2\n2 of 4 places, 2 of 4 slots, exact\n"
+        )
+    );
+    let (code, text) = files.run("enumerate @four.rule user_id~=~3 --json");
+    assert_eq!(code, exit::DONE);
+    assert!(
+        text.contains("\"exact\":true") && text.contains("orders_3"),
+        "{text}"
+    );
+    let (code, message) = files.run("enumerate @script.rule user_id~>~3 --unbounded refuse");
+    assert_eq!(code, exit::FOUND, "{message}");
+    assert_eq!(files.run("enumerate @four.rule user_id~=").0, exit::USAGE);
+}
+
+#[test]
+fn diff_tells_what_moves() {
+    let files = Files::new();
+    let (code, text) = files.run("diff @four.rule @moved.rule");
+    assert_eq!(code, exit::DONE);
+    assert!(
+        text.starts_with("only places differ: 1 of 4 slots move\n"),
+        "{text}"
+    );
+    let (code, text) = files.run("diff @four.rule @six.rule @orders.csv --bytes size");
+    assert_eq!(code, exit::DONE);
+    // Of 0 to 11, 0 to 3 stay; they have the sizes 1 to 4 of 1 to 12.
+    assert!(
+        text.starts_with(
+            "orders version 1 to orders version 2: 8 of 12 rows move (66.67 %), 68 bytes\n"
+        ),
+        "{text}"
+    );
+    let (code, text) = files.run("diff @four.rule @six.rule @orders.csv --json");
+    assert_eq!(code, exit::DONE);
+    assert!(text.contains("\"from\":\"orders_0\""), "{text}");
+    assert_eq!(files.run("diff @four.rule @six.rule").0, exit::USAGE);
+    assert_eq!(
+        files.run("diff @four.rule @script.rule @orders.csv").0,
+        exit::FOUND
+    );
+}
+
+#[test]
+fn simulate_shows_load_and_draws_it() {
+    let files = Files::new();
+    let svg = files.path("load.svg");
+    let (code, text) = files.run("simulate @four.rule @orders.csv --new @six.rule --svg @load.svg");
+    assert_eq!(code, exit::DONE);
+    assert!(text.contains("orders_5  0       2"), "{text}");
+    assert!(
+        text.contains("before (orders version 1): heaviest 1.00 of the mean, lightest 1.00"),
+        "{text}"
+    );
+    assert!(
+        std::fs::read_to_string(svg)
+            .unwrap()
+            .contains("orders version 2")
+    );
+    let (code, text) = files.run("simulate @four.rule --synthetic 1000 --json");
+    assert_eq!(code, exit::DONE);
+    assert!(
+        text.contains("{\"after\":null,\"before\":250,\"place\":\"orders_0\"}"),
+        "{text}"
+    );
+}
+
+#[test]
+fn plan_proposes_and_applies_nothing() {
+    let files = Files::new();
+    let (code, text) =
+        files.run("plan @four.rule @orders.csv --add c2 --beyond user_id=1000 --json");
+    assert_eq!(code, exit::DONE, "{text}");
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (first["moved_load"].as_u64(), first["version"].as_u64()),
+        (Some(0), Some(2))
+    );
+    cadastre_sharding::parse(first["text"].as_str().unwrap()).unwrap();
+    // One seller has most rows of a slot that is hot.
+    let rows: String = (0..100)
+        .map(|id| format!("{},x\n", if id % 2 == 0 { 7 } else { id }))
+        .collect();
+    files.write("hot.csv", &format!("user_id,name\n{rows}"));
+    let (code, text) = files.run("plan @four.rule @hot.csv --to c9");
+    assert_eq!(code, exit::DONE, "{text}");
+    assert!(
+        text.contains("user_id == 7") && text.contains("cluster \"c9\""),
+        "{text}"
+    );
+    let (code, text) = files.run("plan @four.rule @orders.csv --to c9");
+    assert_eq!(
+        (code, text.as_str()),
+        (exit::DONE, "no slot is hot: there is nothing to propose\n")
+    );
+}
+
+#[test]
+fn import_prints_rules() {
+    let files = Files::new();
+    files.write(
+        "rule.xml",
+        "<beans><bean id=\"t\" class=\"TableRule\"><property name=\"tbRuleArray\" value='\"t_\" + #id,1,8# % 8'/></bean></beans>",
+    );
+    let (code, text) = files.run("import @rule.xml");
+    assert_eq!(code, exit::DONE);
+    assert!(
+        text.contains("rule t version 1;\nfield id: i64;\n"),
+        "{text}"
+    );
+    assert_eq!(files.run("import @rule.xml --table other").0, exit::FOUND);
+    files.write("rule.yaml", "tables: {t: {actualDataNodes: 'x'}}");
+    let (code, message) = files.run("import @rule.yaml");
+    assert_eq!(code, exit::FOUND);
+    assert!(
+        message.contains("line 1: 'x' is no data source"),
+        "{message}"
+    );
+    files.write("rule.txt", "");
+    assert_eq!(files.run("import @rule.txt").0, exit::USAGE);
+}
+
+#[test]
+fn bench_measures() {
+    let files = Files::new();
+    let (code, text) = files.run("bench @four.rule @orders.csv --seconds 1 --json");
+    assert_eq!(code, exit::DONE);
+    assert!(text.contains("\"records\":12"), "{text}");
+}
+
+#[test]
+fn help_teaches_with_an_example_each() {
+    use clap::CommandFactory as _;
+    let mut command = Cli::command();
+    for sub in command.get_subcommands_mut() {
+        if sub.is_hide_set() {
+            continue;
+        }
+        let help = sub.render_long_help().to_string();
+        assert!(
+            help.contains("Example") && help.contains("cadastre rule"),
+            "{}",
+            sub.get_name()
+        );
+        assert!(help.contains("Exit codes"), "{}", sub.get_name());
+    }
+}
