@@ -1,5 +1,6 @@
 """A data directory on a disk that fills up: writes are refused so that clients repeat them, reads go on, and when there is space again the
 server takes writes by itself; nothing that was acknowledged is lost, over a kill too (C17). Needs root, to mount a file system in a file."""
+import errno
 import os
 import subprocess
 import threading
@@ -75,12 +76,19 @@ class DiskFull:
 
     def fill(self, leave_mib):
         """Takes all space but so much."""
-        free = os.statvfs(self.disk)
-        take = free.f_bavail * free.f_bsize - (leave_mib << 20)
         with open(self.filler, "ab") as f:
-            size = os.fstat(f.fileno()).st_size
-            if take > 0:
-                os.posix_fallocate(f.fileno(), size, take)
+            part = 64 << 20
+            while part >= 4096:
+                free = os.statvfs(self.disk)
+                if free.f_bavail * free.f_bsize - (leave_mib << 20) < part:
+                    part //= 2
+                    continue
+                try:
+                    os.posix_fallocate(f.fileno(), os.fstat(f.fileno()).st_size, part)
+                except OSError as e:
+                    if e.errno != errno.ENOSPC:
+                        raise
+                    part //= 2  # the file system needs some for itself
 
     def get(self, region, row):
         with wire.Connection(self.at) as c:

@@ -34,6 +34,9 @@ const HOT_ROW_OPERATIONS: &str = "200000";
 /// Random histories of the read path.
 const MODEL_CASES: &str = "60";
 
+/// How long tables are killed and directories damaged in CI, each, in seconds. All damages: tests/cluster/recovery.sh --all.
+const RECOVERY_SECONDS: &str = "15";
+
 const BINARY: &str = "target/release/cadastre";
 
 /// The Rust client's part of `tests/clients`.
@@ -47,7 +50,13 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
         "sim" => sim(),
         "tools" => crate::tools::ensure(),
-        "connections" => script("tests/cluster/connections.sh", &["--binary", BINARY]),
+        "connections" => {
+            script("tests/cluster/connections.sh", &["--binary", BINARY])?;
+            script(
+                "tests/cluster/recovery.sh",
+                &["--binary", BINARY, "--seconds", RECOVERY_SECONDS],
+            )
+        }
         "clients" => clients(),
         "suite" => suite(),
         "kill" => script(

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cadastre_env::{RealEnv, RealEnvConfig};
 use cadastre_store::StoreConfig;
+use cadastre_types::{Code, Error};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use object_store::local::LocalFileSystem;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +26,10 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Least bytes that requests may hold, however little memory there is: a client's default batch and the largest cell fit.
 const REQUEST_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
+/// Said when a signal came before the ready line.
+const STOPPED_EARLY: &str =
+    "told to stop before the start was done; the next start goes on from what is durable";
 
 /// Open files that 10,000 connections and 2,000 regions need.
 const OPEN_FILES_WANTED: u64 = 65_536;
@@ -74,7 +79,7 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
         .map_err(|error| error.to_string())?;
     let ready = Arc::new(AtomicBool::new(false));
     let at = SocketAddr::new(settings.bind, settings.admin_port);
-    // Signals are taken from here on: one that comes during the start stops the node when it is up.
+    // Signals are taken from here on: one that comes during the start ends it, which leaves no more behind than a crash.
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     // Every file is synced before its name is given, in both sync modes: the log is cut after a flush (C17).
@@ -83,9 +88,13 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
         .with_fsync(true)
         // The directories of a deleted region go with its last file.
         .with_automatic_cleanup(true);
-    let node = Node::start(env.clone(), Arc::new(objects), node_config(&settings)?)
-        .await
-        .map_err(|error| error.message().to_owned())?;
+    let starting = Node::start(env.clone(), Arc::new(objects), node_config(&settings)?);
+    let node = tokio::select! {
+        biased;
+        node = starting => node.map_err(|error| why(&error, &settings))?,
+        _ = terminate.recv() => return Err(STOPPED_EARLY.to_owned()),
+        _ = interrupt.recv() => return Err(STOPPED_EARLY.to_owned()),
+    };
     let admin = admin::start(&env, at, metrics, Arc::clone(&ready))
         .await
         .map_err(|error| {
@@ -106,6 +115,16 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
         return Err("a region server ended by itself; see the log above".to_owned());
     }
     Ok(())
+}
+
+/// Why the start failed: what is wrong with the data directory is said with its name.
+fn why(error: &Error, settings: &Settings) -> String {
+    match error.code() {
+        Code::Corrupt | Code::DoNotRetryIo => {
+            format!("{}: {}", settings.data.display(), error.message())
+        }
+        _ => error.message().to_owned(),
+    }
 }
 
 fn node_config(settings: &Settings) -> Result<NodeConfig, String> {

@@ -63,6 +63,8 @@ impl Pauses {
 pub(crate) struct Round {
     pub(crate) opened: BTreeMap<EncodedName, Placement>,
     pub(crate) left: Vec<Wanted>,
+    /// What no other try can open, and why.
+    pub(crate) damaged: BTreeMap<EncodedName, Error>,
 }
 
 impl<W: World> Active<W> {
@@ -237,6 +239,7 @@ impl<W: World> Active<W> {
         for answer in answers {
             round.opened.extend(answer.opened);
             round.left.extend(answer.left);
+            round.damaged.extend(answer.damaged);
         }
         let mut state = self.state();
         for opened in round.opened.keys() {
@@ -284,10 +287,15 @@ impl<W: World> Active<W> {
                                 ..region
                             })
                         }
-                        Opening::OtherEpoch(_) | Opening::Failed => round.left.push(Wanted {
-                            avoid: Some(server.clone()),
-                            ..region
-                        }),
+                        failed => {
+                            if let Opening::Failed(Some(error)) = failed {
+                                round.damaged.insert(region.info.encoded_name(), error);
+                            }
+                            round.left.push(Wanted {
+                                avoid: Some(server.clone()),
+                                ..region
+                            });
+                        }
                     }
                 }
             }

@@ -29,6 +29,9 @@ const OBSERVE_SOON: Duration = Duration::from_millis(200);
 /// Servers asked, and strays closed, at one time.
 const ASKED_AT_ONCE: usize = 64;
 
+/// Tries after which `hbase:meta` counts as damaged: a server that refuses is avoided, so others have been asked too.
+const META_DAMAGED_TRIES: u32 = 3;
+
 /// Dead servers that are remembered for those who ask (INV-9).
 const DEAD_MAX: usize = 1_000;
 
@@ -83,7 +86,11 @@ impl<W: World> Active<W> {
     /// One pass. Gives the number of regions that are still without a server.
     pub(crate) async fn reconcile(&self) -> usize {
         let online = self.ask_all().await;
-        self.ensure_meta(&online).await;
+        if let Err(error) = self.ensure_meta(&online).await {
+            tracing::error!(%error, "hbase:meta cannot be opened");
+            self.world().sleep(OBSERVE_INTERVAL).await;
+            return 1;
+        }
         let live = self.world().servers().borrow().clone();
         let names: BTreeMap<ServerName, BTreeSet<EncodedName>> = online
             .iter()
@@ -198,7 +205,10 @@ impl<W: World> Active<W> {
     }
 
     /// Has `hbase:meta` open on a live server; waits for one.
-    async fn ensure_meta(&self, online: &Online) {
+    ///
+    /// # Errors
+    /// If it is damaged, wherever it is tried.
+    async fn ensure_meta(&self, online: &Online) -> Result<()> {
         let live = self.world().servers().borrow().clone();
         let served = self.world().meta_place().is_some_and(|server| {
             live.contains(&server)
@@ -207,8 +217,9 @@ impl<W: World> Active<W> {
                     .is_none_or(|regions| regions.iter().any(RegionInfo::is_meta))
         });
         if served {
-            return;
+            return Ok(());
         }
+        let mut damaged = 0;
         let mut wanted = vec![Wanted {
             last: self.world().meta_place(),
             ..Wanted::new(RegionInfo::meta())
@@ -219,7 +230,13 @@ impl<W: World> Active<W> {
             self.record_epochs(&round.opened).await;
             if let Some((_, placement)) = round.opened.into_iter().next() {
                 self.place_meta(placement.server).await;
-                return;
+                return Ok(());
+            }
+            if let Some((_, error)) = round.damaged.into_iter().next() {
+                damaged += 1;
+                if damaged == META_DAMAGED_TRIES {
+                    return Err(error);
+                }
             }
             wanted = round.left;
             self.world().sleep(pauses.next()).await;
@@ -262,7 +279,7 @@ impl<W: World> Active<W> {
     pub(crate) async fn take_meta(&self) -> Result<()> {
         // Asking tells every live server this master's epoch: orders of an earlier master are refused from then on.
         let online = self.ask_all().await;
-        self.ensure_meta(&online).await;
+        self.ensure_meta(&online).await?;
         self.heed(self.world().claim_meta().await).await?;
         // Written anew even if it says the same: what an earlier master has still to write there is refused then.
         if let Some(server) = self.world().meta_place() {

@@ -35,8 +35,8 @@ pub enum Opening {
     Open(Placement),
     /// Its last opening left this epoch, not the expected one: perhaps an answer was lost. Nothing has changed.
     OtherEpoch(u64),
-    /// It failed there.
-    Failed,
+    /// It failed there; with an error if no other try can succeed, there or elsewhere.
+    Failed(Option<Error>),
 }
 
 /// What people and old clients find in the coordination service. Nothing depends on it but `hbase:meta`'s place.

@@ -5,7 +5,10 @@ use slatedb::{CloseReason, ErrorKind};
 
 /// What a failed call to a region's database means to its caller.
 pub(crate) fn from_slatedb(error: &slatedb::Error) -> Error {
+    // What the object store says is final is damage: an object that was cut off.
+    let is_cut_off = slatedb_common::retry::NonRetryable::find(error).is_some();
     let code = match error.kind() {
+        _ if is_cut_off => Code::Corrupt,
         ErrorKind::Closed(CloseReason::Fenced) => Code::Fenced,
         // Closed cleanly, or after a fault: either way it is not served here any more.
         ErrorKind::Closed(_) => Code::NotServingRegion,

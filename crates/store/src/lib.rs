@@ -21,6 +21,7 @@ mod log;
 mod maintenance;
 mod merge;
 mod nonces;
+mod objects;
 mod packed;
 mod planted;
 mod read;

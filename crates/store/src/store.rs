@@ -21,6 +21,7 @@ use crate::error::{from_io, from_object_store, from_slatedb};
 use crate::kv::Kv;
 use crate::log::{Follower, Log, LogConfig};
 use crate::maintenance;
+use crate::objects::Objects;
 use crate::planted::Plant;
 use crate::region::Region;
 use crate::row_cache::RowCache;
@@ -212,6 +213,7 @@ impl<E: Env> Store<E> {
             }
             from_io("locking the data directory", &error)
         })?;
+        let objects = Objects::new(objects);
         let cluster_id = cluster::open(&env, &*objects).await?;
         let start_code = starts::next(&env).await?;
         let log = Log::open(

@@ -35,6 +35,9 @@ struct Peer {
     sent: u64,
 }
 
+/// Least time between two lines of the log about what clients do wrong.
+const WARNINGS_EVERY: Duration = Duration::from_secs(10);
+
 pub(super) struct Owner<E: Env> {
     env: E,
     config: ServerConfig,
@@ -52,6 +55,9 @@ pub(super) struct Owner<E: Env> {
     latency: Latency,
     received: u64,
     sent: u64,
+    /// When what clients do wrong may be said again (mono), and how often it was not said.
+    next_warning: Duration,
+    unsaid: u64,
 }
 
 impl<E: Env> Owner<E> {
@@ -79,6 +85,8 @@ impl<E: Env> Owner<E> {
             latency: Latency::default(),
             received: 0,
             sent: 0,
+            next_warning: Duration::ZERO,
+            unsaid: 0,
             env,
             config,
             address,
@@ -128,12 +136,25 @@ impl<E: Env> Owner<E> {
         }
     }
 
+    /// Whether a client's fault may go to the log now, and how many did not since the last one: a client that tries again and again
+    /// must not fill the disk.
+    fn may_warn(&mut self) -> Option<u64> {
+        if self.now.mono < self.next_warning {
+            self.unsaid += 1;
+            return None;
+        }
+        self.next_warning = self.now.mono + WARNINGS_EVERY;
+        Some(std::mem::take(&mut self.unsaid))
+    }
+
     fn accept(&mut self, stream: Stream<E>, address: SocketAddr) {
         let count = self.per_address.get(&address.ip()).copied().unwrap_or(0);
         if count >= self.config.connections_per_address_max
             || self.peers.len() >= self.config.connections_max
         {
-            tracing::warn!(%address, count, all = self.peers.len(), "too many connections");
+            if let Some(unsaid) = self.may_warn() {
+                tracing::warn!(unsaid, %address, count, all = self.peers.len(), "too many connections");
+            }
             return;
         }
         *self.per_address.entry(address.ip()).or_default() += 1;
@@ -186,7 +207,9 @@ impl<E: Env> Owner<E> {
         let request = match ConnectRequest::decode(frame) {
             Ok(request) => request,
             Err(error) => {
-                tracing::warn!(connection, %error, "bad connect request");
+                if let Some(unsaid) = self.may_warn() {
+                    tracing::warn!(unsaid, connection, %error, "bad connect request");
+                }
                 return self.close(connection, Closing::Flushed);
             }
         };
@@ -195,7 +218,9 @@ impl<E: Env> Owner<E> {
         let (response, outputs) = self.tree.connect(connection, &request, password, self.now);
         self.put_out(outputs);
         let Some(response) = response else {
-            tracing::warn!(connection, "too many sessions");
+            if let Some(unsaid) = self.may_warn() {
+                tracing::warn!(unsaid, connection, "too many sessions");
+            }
             return self.close(connection, Closing::Flushed);
         };
         self.append(connection, 1, |out| response.encode(out));
@@ -216,7 +241,9 @@ impl<E: Env> Owner<E> {
         let header = match RequestHeader::decode(&mut reader) {
             Ok(header) => header,
             Err(error) => {
-                tracing::warn!(connection, %error, "bad request header");
+                if let Some(unsaid) = self.may_warn() {
+                    tracing::warn!(unsaid, connection, %error, "bad request header");
+                }
                 return self.close(connection, Closing::Flushed);
             }
         };
@@ -233,11 +260,20 @@ impl<E: Env> Owner<E> {
                 (reply.zxid, reply.result, reply.close)
             }
             Err(Unreadable::Unknown) => {
-                tracing::warn!(connection, opcode = header.opcode, "unknown operation");
+                if let Some(unsaid) = self.may_warn() {
+                    tracing::warn!(
+                        unsaid,
+                        connection,
+                        opcode = header.opcode,
+                        "unknown operation"
+                    );
+                }
                 (-1, Err(ErrorCode::Unimplemented), true)
             }
             Err(Unreadable::Malformed(error)) => {
-                tracing::warn!(connection, opcode = header.opcode, %error, "bad request");
+                if let Some(unsaid) = self.may_warn() {
+                    tracing::warn!(unsaid, connection, opcode = header.opcode, %error, "bad request");
+                }
                 (self.tree.zxid(), Err(ErrorCode::MarshallingError), false)
             }
         };
@@ -307,8 +343,11 @@ impl<E: Env> Owner<E> {
         };
         peer.sent += 1;
         self.sent += 1;
+        let address = peer.address;
         if !peer.outbox.append(answers, encode) {
-            tracing::warn!(address = %peer.address, "the client does not read its answers");
+            if let Some(unsaid) = self.may_warn() {
+                tracing::warn!(unsaid, %address, "the client does not read its answers");
+            }
             self.close(connection, Closing::Now);
         }
     }

@@ -310,7 +310,7 @@ impl World for ModelWorld {
         self.effect(Effect::Open, |lasting| {
             self.hear(lasting, server)?;
             if lasting.refusing.contains(server) {
-                return Ok(vec![Opening::Failed; orders.len()]);
+                return Ok(vec![Opening::Failed(None); orders.len()]);
             }
             let Lasting { held, epochs, .. } = lasting;
             let Some(here) = held.get_mut(server) else {

@@ -28,7 +28,8 @@ impl<E: Env> RealWorld<E> {
             response.opening_state.len(),
             response.epoch.len(),
             response.open_sequence_number.len(),
-        ] != [count; 3]
+            response.damage.len(),
+        ] != [count; 4]
         {
             return Err(Error::corrupt(format!(
                 "{server} answers an order for {count} regions with another number"
@@ -38,9 +39,10 @@ impl<E: Env> RealWorld<E> {
             .opening_state
             .iter()
             .zip(response.epoch)
-            .zip(response.open_sequence_number);
+            .zip(response.open_sequence_number)
+            .zip(response.damage);
         Ok(states
-            .map(|((state, epoch), open_sequence_number)| {
+            .map(|(((state, epoch), open_sequence_number), damage)| {
                 match RegionOpeningState::try_from(*state) {
                     Ok(RegionOpeningState::Opened | RegionOpeningState::AlreadyOpened) => {
                         Opening::Open(Placement {
@@ -52,7 +54,7 @@ impl<E: Env> RealWorld<E> {
                     Ok(RegionOpeningState::FailedOpening) if epoch > 0 => {
                         Opening::OtherEpoch(epoch)
                     }
-                    _ => Opening::Failed,
+                    _ => Opening::Failed((!damage.is_empty()).then(|| Error::corrupt(damage))),
                 }
             })
             .collect())

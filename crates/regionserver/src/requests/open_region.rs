@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Reply};
 use cadastre_store::RegionSpec;
-use cadastre_types::{Code, Error, Result};
+use cadastre_types::{Code, Error, ErrorKind, Result};
 use cadastre_wire::pb::open_region_response::RegionOpeningState;
 use cadastre_wire::{convert, pb};
 
@@ -16,6 +16,14 @@ use super::{param, reply};
 
 /// How an opening ended: the state, the region's epoch (0 if unknown) and its open sequence number.
 type Opened = (RegionOpeningState, u64, u64);
+
+/// What the master must know of a failure: that no other try, here or elsewhere, can succeed, and why.
+fn damage(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::Internal => error.message().to_owned(),
+        _ => String::new(),
+    }
+}
 
 pub(crate) async fn open_region<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
     let request: pb::OpenRegionRequest = param(call)?;
@@ -34,10 +42,13 @@ pub(crate) async fn open_region<E: Env>(server: &Arc<Server<E>>, call: &Call) ->
         .map(|info| open_one(server, info));
     let mut response = pb::OpenRegionResponse::default();
     for opened in futures::future::join_all(openings).await {
+        let mut damaged = String::new();
         let (state, epoch, sequence) = opened.unwrap_or_else(|error| {
             tracing::error!(%error, "a region failed to open");
+            damaged = damage(&error);
             (RegionOpeningState::FailedOpening, 0, 0)
         });
+        response.damage.push(damaged);
         response.opening_state.push(state as i32);
         response.epoch.push(epoch);
         response.open_sequence_number.push(sequence);
