@@ -28,6 +28,9 @@ const SIM_SEEDS: usize = 100;
 const KILL_ROUNDS: &str = "100";
 const KILL_SECONDS: &str = "240";
 
+/// Random rules and conditions against brute force.
+const RULE_CASES: &str = "100000";
+
 /// Puts and increments of the one row of T5.
 const HOT_ROW_OPERATIONS: &str = "200000";
 

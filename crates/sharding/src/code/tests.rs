@@ -1,3 +1,5 @@
+//! Tests of bytecode: golden bytes, damage, round trips.
+
 use proptest::prelude::*;
 
 use super::{decode, encode};

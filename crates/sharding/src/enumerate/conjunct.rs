@@ -98,6 +98,36 @@ impl Values {
         }
     }
 
+    pub(super) fn contains(&self, literal: &Literal) -> bool {
+        match (self, number(literal), literal.blob()) {
+            (Values::Scalars(set), Some(number), _) => set.contains(&number),
+            (Values::Blobs(set), _, Some(blob)) => set.contains(&blob.to_vec()),
+            _ => false,
+        }
+    }
+
+    /// Whether any value lies from `low`, included, to `high`, excluded; none is no bound.
+    pub(super) fn overlaps(&self, low: Option<&Literal>, high: Option<&Literal>) -> bool {
+        match self {
+            Values::Scalars(set) => {
+                let of = |it: Option<&Literal>| it.and_then(number);
+                set.overlaps(of(low).as_ref(), of(high).as_ref())
+            }
+            Values::Blobs(set) => {
+                let of = |it: Option<&Literal>| it.and_then(Literal::blob).map(<[u8]>::to_vec);
+                set.overlaps(of(low).as_ref(), of(high).as_ref())
+            }
+        }
+    }
+
+    /// How many spans, which is what working with it costs.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Values::Scalars(set) => set.spans().len(),
+            Values::Blobs(set) => set.spans().len(),
+        }
+    }
+
     pub(super) fn union(&self, other: &Values) -> Values {
         match (self, other) {
             (Values::Scalars(a), Values::Scalars(b)) => Values::Scalars(a.union(b)),
@@ -268,9 +298,13 @@ impl Conjunct {
     }
 }
 
-/// The alternatives of a condition on fields of these types.
-pub(super) fn normal(predicate: &Predicate, types: &[Type]) -> Normal {
-    let mut normalizer = Normalizer { types, cause: None };
+/// The alternatives of a condition on fields of these types, at most so many.
+pub(super) fn normal(predicate: &Predicate, types: &[Type], conjuncts_max: usize) -> Normal {
+    let mut normalizer = Normalizer {
+        types,
+        conjuncts_max: conjuncts_max.clamp(1, CONJUNCTS_MAX),
+        cause: None,
+    };
     let conjuncts = normalizer.visit(predicate, false, 0);
     Normal {
         conjuncts,
@@ -280,6 +314,7 @@ pub(super) fn normal(predicate: &Predicate, types: &[Type]) -> Normal {
 
 struct Normalizer<'t> {
     types: &'t [Type],
+    conjuncts_max: usize,
     cause: Option<String>,
 }
 
@@ -313,9 +348,10 @@ impl Normalizer<'_> {
         let mut product = vec![Conjunct::all(self.types)];
         for term in terms {
             let alternatives = self.visit(term, negated, depth + 1);
-            if product.len() * alternatives.len() > CONJUNCTS_MAX {
+            if product.len() * alternatives.len() > self.conjuncts_max {
+                let max = self.conjuncts_max;
                 self.cause
-                    .get_or_insert_with(|| format!("more than {CONJUNCTS_MAX} alternatives"));
+                    .get_or_insert_with(|| format!("more than {max} alternatives"));
                 // Leaving a term out bounds less, so it is safe; joining it bounds more than that.
                 let joined = alternatives.into_iter().reduce(|a, b| a.join(&b));
                 let Some(joined) = joined else {
@@ -340,9 +376,10 @@ impl Normalizer<'_> {
                     sum.push(alternative);
                 }
             }
-            if sum.len() > CONJUNCTS_MAX {
+            if sum.len() > self.conjuncts_max {
+                let max = self.conjuncts_max;
                 self.cause
-                    .get_or_insert_with(|| format!("more than {CONJUNCTS_MAX} alternatives"));
+                    .get_or_insert_with(|| format!("more than {max} alternatives"));
                 sum = sum
                     .into_iter()
                     .reduce(|a, b| a.join(&b))

@@ -1,6 +1,8 @@
 //! Abstract interpretation: what an expression can be when its fields lie in sets. Every answer covers what is possible;
 //! what it adds to that is named. Overflowing values are errors of the evaluator and have no slot, so they are cut off.
 
+use std::cell::Cell;
+
 use super::{
     conjunct::{Values, whole_numbers},
     numbers::{
@@ -20,6 +22,8 @@ use crate::{
     value::{Literal, Type},
 };
 
+/// Most operations and spans that one answer may cost: some hundred milliseconds for rules made to be slow.
+const WORK_MAX: usize = 4_000_000;
 /// Most values, or pairs of values, that are evaluated one by one.
 const VALUES_MAX: u128 = 4_096;
 
@@ -66,6 +70,8 @@ pub(super) struct Interpreter<'p> {
     names: Names<'p>,
     can_fail: bool,
     cause: Option<String>,
+    /// What was spent of [`WORK_MAX`].
+    work: Cell<usize>,
 }
 
 fn scalars(values: &Values) -> Set<i128> {
@@ -99,7 +105,16 @@ impl<'p> Interpreter<'p> {
             names: Names::of(rule),
             can_fail: false,
             cause: None,
+            work: Cell::new(0),
         }
+    }
+
+    fn spend(&self, work: usize) {
+        self.work.set(self.work.get().saturating_add(work));
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.work.get() > WORK_MAX
     }
 
     /// What the rule can answer for these fields.
@@ -113,6 +128,11 @@ impl<'p> Interpreter<'p> {
         for statement in statements {
             if known.is_impossible() {
                 break;
+            }
+            if self.is_exhausted() {
+                answer.everywhere = true;
+                answer.cause = Some(format!("a rule that takes more than {WORK_MAX} steps"));
+                return self.finish(answer);
             }
             match statement {
                 Statement::Let { value, .. } => {
@@ -128,7 +148,6 @@ impl<'p> Interpreter<'p> {
                         answer.blocks.extend(self.slot(slot, &then));
                     }
                     if !holds.contains(&0) {
-                        known.fields.clear();
                         return self.finish(answer);
                     }
                     known = self.refine(condition, false, &known);
@@ -194,7 +213,16 @@ impl<'p> Interpreter<'p> {
         Values::Scalars(clipped)
     }
 
-    pub(super) fn expr(&mut self, expr: &Expr, known: &Known) -> Values {
+    fn expr(&mut self, expr: &Expr, known: &Known) -> Values {
+        if self.is_exhausted() {
+            return self.lost(expr);
+        }
+        let values = self.evaluate(expr, known);
+        self.spend(1 + values.size());
+        values
+    }
+
+    fn evaluate(&mut self, expr: &Expr, known: &Known) -> Values {
         match expr {
             Expr::Literal(literal) => Values::one_of(std::slice::from_ref(literal), literal.ty()),
             Expr::Field(at) => known.fields[usize::from(*at)].clone(),
@@ -274,6 +302,7 @@ impl<'p> Interpreter<'p> {
 
     /// What is known of the fields where a condition holds, or does not.
     fn refine(&self, condition: &Expr, wanted: bool, known: &Known) -> Known {
+        self.spend(known.fields.iter().map(Values::size).sum());
         match (condition, wanted) {
             (Expr::Unary(Unary::Not, inner), _) => self.refine(inner, !wanted, known),
             (Expr::Binary(Binary::And, a, b), true) | (Expr::Binary(Binary::Or, a, b), false) => {
@@ -375,6 +404,7 @@ impl<'p> Interpreter<'p> {
 
     /// Every pair of values.
     fn pairs(&mut self, operator: Binary, x: &Set<i128>, y: &Set<i128>, ty: Type) -> Values {
+        self.spend(usize::try_from(x.count().saturating_mul(y.count())).unwrap_or(usize::MAX));
         let mut points = Vec::new();
         for a in x.values() {
             for b in y.values() {
@@ -395,15 +425,10 @@ impl<'p> Interpreter<'p> {
                 result,
                 ..
             } => {
-                let mut answers: Vec<Literal> = Vec::new();
-                let mut keys = Vec::with_capacity(entries.len());
-                for (from, to) in entries {
-                    let from = std::slice::from_ref(from);
-                    if !key.intersection(&Values::one_of(from, ty)).is_empty() {
-                        answers.push(to.clone());
-                    }
-                    keys.push(from[0].clone());
-                }
+                self.spend(entries.len());
+                let hit = entries.iter().filter(|(from, _)| key.contains(from));
+                let mut answers: Vec<Literal> = hit.map(|(_, to)| to.clone()).collect();
+                let keys: Vec<_> = entries.iter().map(|(from, _)| from.clone()).collect();
                 let others = Values::one_of(&keys, ty).complement(ty);
                 if !key.intersection(&others).is_empty() {
                     answers.push(otherwise.clone());
@@ -411,18 +436,16 @@ impl<'p> Interpreter<'p> {
                 Values::one_of(&answers, *result)
             }
             DefinitionBody::Ranges { first, bounds, .. } => {
+                self.spend(bounds.len());
                 let mut answers = Vec::new();
-                let mut answer = *first;
-                let mut rest = key.clone();
+                let (mut answer, mut low) = (*first, None);
                 for (bound, next) in bounds {
-                    let below = Values::compared(super::Comparison::Less, bound);
-                    if !rest.intersection(&below).is_empty() {
+                    if key.overlaps(low, Some(bound)) {
                         answers.push(Literal::I64(answer));
                     }
-                    rest = rest.intersection(&below.complement(ty));
-                    answer = *next;
+                    (answer, low) = (*next, Some(bound));
                 }
-                if !rest.is_empty() {
+                if key.overlaps(low, None) {
                     answers.push(Literal::I64(answer));
                 }
                 Values::one_of(&answers, Type::I64)
@@ -604,6 +627,7 @@ impl<'p> Interpreter<'p> {
         if combinations > VALUES_MAX {
             return None;
         }
+        self.spend(usize::try_from(combinations).unwrap_or(usize::MAX));
         let mut answers = Vec::new();
         let mut at = vec![0; columns.len()];
         let applied = self.program.applied(expr, &types)?;

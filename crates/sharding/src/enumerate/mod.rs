@@ -17,7 +17,7 @@ pub use predicate::{Comparison, Predicate};
 
 use crate::{
     EvalError, Program,
-    rule::{Body, NullPolicy},
+    rule::{Body, NullPolicy, expressions},
     slot::Slot,
     value::{Literal, Type, Value},
 };
@@ -27,6 +27,12 @@ use walk::{Looks, Pieces};
 
 /// Evaluations that one enumeration may spend: some milliseconds.
 pub const BUDGET_DEFAULT: usize = 65_536;
+
+/// Most evaluations of a condition times operations of a rule: a second, for rules made to be slow.
+const STEPS_MAX: usize = 200_000_000;
+
+/// Most alternatives of a condition times operations of a rule.
+const NODES_MAX: usize = 1_000_000;
 
 /// What to do when nothing bounds the slots but their declaration: the table's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -93,11 +99,18 @@ pub fn enumerate(
     predicate: &Predicate,
     options: Options,
 ) -> Result<Enumeration, Refused> {
-    let normal = conjunct::normal(predicate, program.types());
+    let nodes: usize = expressions(program.rule())
+        .iter()
+        .map(|it| it.nodes())
+        .sum();
+    let normal = conjunct::normal(predicate, program.types(), NODES_MAX / nodes.max(1));
+    let looks = program.used_fields().iter();
+    let looks = looks.map(|it| (*it, Looks::of(program, *it)));
     let mut search = Search {
         program,
+        looks: looks.collect(),
         sort: options.sort,
-        budget: options.budget,
+        budget: options.budget.min(STEPS_MAX / nodes.max(1)),
         found: Slots::none(program.shape().slots()),
         order: Vec::new(),
         ordered: options.sort.is_some() && normal.conjuncts.len() <= 1,
@@ -167,6 +180,7 @@ impl Slots {
 
 struct Search<'p> {
     program: &'p Program,
+    looks: Vec<(u16, Looks)>,
     sort: Option<u16>,
     budget: usize,
     found: Slots,
@@ -303,28 +317,25 @@ impl Search<'_> {
 
     /// The pieces of every field that the rule looks at, the sort field first.
     fn pieces(&self, fields: &[Values], can_fail: bool) -> Vec<Column> {
-        let mut used = self.program.used_fields().to_vec();
-        used.sort_by_key(|field| Some(*field) != self.sort);
+        let mut looks: Vec<&(u16, Looks)> = self.looks.iter().collect();
+        looks.sort_by_key(|(field, _)| Some(*field) != self.sort);
         let rule = self.program.rule();
-        used.into_iter()
-            .map(|field| {
-                let at = usize::from(field);
-                let ty = self.program.types()[at];
-                let pieces = match &rule.body {
-                    Body::Script(_) => {
-                        let domain = rule.fields[at].domain.as_ref();
-                        walk::declared(domain, &fields[at], ty, self.budget)
-                    }
-                    Body::Statements(..) => Looks::of(self.program, field).pieces(
-                        &fields[at],
-                        ty,
-                        can_fail,
-                        self.budget,
-                    ),
-                };
-                Column { field, pieces }
-            })
-            .collect()
+        let column = |(field, looks): &(u16, Looks)| {
+            let at = usize::from(*field);
+            let ty = self.program.types()[at];
+            let pieces = match &rule.body {
+                Body::Script(_) => {
+                    let domain = rule.fields[at].domain.as_ref();
+                    walk::declared(domain, &fields[at], ty, self.budget)
+                }
+                Body::Statements(..) => looks.pieces(&fields[at], ty, can_fail, self.budget),
+            };
+            Column {
+                field: *field,
+                pieces,
+            }
+        };
+        looks.into_iter().map(column).collect()
     }
 
     fn widest(&self, columns: &[Column]) -> Option<String> {

@@ -98,6 +98,16 @@ impl<T: Point> Set<T> {
             .is_some_and(|at| self.spans[at].contains(value))
     }
 
+    /// Whether any value lies from `low`, included, to `high`, excluded; none is no bound.
+    pub(super) fn overlaps(&self, low: Option<&T>, high: Option<&T>) -> bool {
+        let first = low.map_or(0, |low| {
+            let ends_before = |it: &Span<T>| it.high.as_ref().is_some_and(|high| high <= low);
+            self.spans.partition_point(ends_before)
+        });
+        let span = self.spans.get(first);
+        span.is_some_and(|it| high.is_none_or(|high| it.low < *high))
+    }
+
     pub(super) fn union(&self, other: &Set<T>) -> Set<T> {
         let mut spans = self.spans.clone();
         spans.extend_from_slice(&other.spans);
@@ -218,6 +228,11 @@ mod tests {
             let rest: Vec<_> = (-25..30).filter(|it| !x.contains(it)).map(|it| (it, 1)).collect();
             prop_assert_eq!(a.complement(&whole), set(&rest).0);
             prop_assert!((-30..40).all(|it| a.contains(&it) == x.contains(&it)));
+            for low in -22..22 {
+                let found = a.overlaps(Some(&low), Some(&(low + 3)));
+                prop_assert_eq!(found, (low..low + 3).any(|it| x.contains(&it)));
+                prop_assert_eq!(a.overlaps(None, Some(&low)), (-30..low).any(|it| x.contains(&it)));
+            }
         }
     }
 }

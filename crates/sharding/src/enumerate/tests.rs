@@ -1,3 +1,5 @@
+//! Tests of enumeration: against brute force, and beside TDDL's method.
+
 use std::collections::BTreeSet;
 
 use super::{Comparison, Enumeration, Options, Predicate, Unbounded, enumerate};

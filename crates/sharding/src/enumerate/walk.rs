@@ -114,7 +114,7 @@ impl Looks {
                     entries.iter().for_each(|(key, _)| self.point(key));
                 }
                 Some(DefinitionBody::Ranges { bounds, .. }) => {
-                    bounds.iter().for_each(|(bound, _)| self.from(bound));
+                    bounds.iter().for_each(|(bound, _)| self.begins(bound));
                 }
                 _ => self.every = true,
             },
@@ -143,7 +143,7 @@ impl Looks {
     }
 
     /// A new piece begins with the value.
-    fn from(&mut self, literal: &Literal) {
+    fn begins(&mut self, literal: &Literal) {
         match (number(literal), literal.blob()) {
             (Some(number), _) => self.at.push(number),
             (None, blob) => self.at_blobs.push(blob.unwrap_or_default().to_vec()),

@@ -1,3 +1,5 @@
+//! Tests of evaluation: against a plain walk over the tree, by record and by column.
+
 use proptest::prelude::*;
 
 use super::{Batch, Column, ColumnValues, KeyedError, Program};
@@ -194,14 +196,14 @@ fn r42_exceptions_and_the_example_of_the_rfc() {
     assert_eq!(
         program
             .map()
-            .place(program.shape().slot(&[7, 9]).map(|it| it).unwrap())
+            .place(program.shape().slot(&[7, 9]).unwrap())
             .table,
         "orders_hot_09"
     );
     assert_eq!(
         program
             .map()
-            .place(program.shape().slot(&[9, 1]).map(|it| it).unwrap())
+            .place(program.shape().slot(&[9, 1]).unwrap())
             .table,
         "{x}02"
     );

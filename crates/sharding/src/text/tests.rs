@@ -1,3 +1,5 @@
+//! Tests of the text of rules: round trips, places of faults, texts of strangers.
+
 use proptest::prelude::*;
 
 use super::{parse, parse_bytes};

@@ -12,7 +12,9 @@ pub use diff::{
     Count, Diff, Evenness, MapChange, PairLoad, PlaceLoad, Report, SlotLoad, map_changes,
 };
 pub use plan::{Observed, Plan, Target, grow, isolate, move_slots, split};
-pub use set::{HISTORY_MAX, Acknowledgements, Action, Entry, RuleSet, SetError, State, VersionEntry, View};
+pub use set::{
+    Acknowledgements, Action, Entry, HISTORY_MAX, RuleSet, SetError, State, VersionEntry, View,
+};
 
 #[cfg(test)]
 mod tests;

@@ -173,10 +173,11 @@ fn even_out(program: &Program, observed: &Observed, targets: &[Target]) -> Resul
             let Some(most) = wanting.iter_mut().max_by_key(|it| it.0) else {
                 break;
             };
-            if load == 0 || load > surplus || load > most.0 {
+            // It must bring the old place nearer to its fair share, and the new one not beyond.
+            if load == 0 || load >= surplus.saturating_mul(2) || load > most.0 {
                 continue;
             }
-            surplus -= load;
+            surplus = surplus.saturating_sub(load);
             most.0 -= load;
             load_moved += load;
             moved.extend(slots_of(program, first));

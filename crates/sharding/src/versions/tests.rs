@@ -1,3 +1,5 @@
+//! Tests of versions, by requirement number.
+
 use std::sync::Arc;
 
 use super::*;

@@ -1,0 +1,117 @@
+//! What the fuzz targets of rules run on any bytes. The ordinary test run calls it too, with damaged and arbitrary bytes.
+
+use cadastre_sharding::{
+    Literal, Predicate, Program, Rule, RuleHash, Type, Value, decode, encode,
+    enumerate::{Options, enumerate},
+    parse, parse_bytes,
+    versions::RuleSet,
+};
+
+/// Evaluations of one enumeration: a target is called thousands of times a second.
+const BUDGET: usize = 500;
+
+/// Any text: if it is a rule, everything that can be done with a rule.
+pub(crate) fn text(data: &[u8]) {
+    match parse_bytes(data) {
+        Ok(rule) => whole(&rule),
+        Err(error) => assert!(!error.message.is_empty()),
+    }
+}
+
+/// Any bytes as bytecode and as a rule set.
+pub(crate) fn bytecode(data: &[u8]) {
+    if let Ok(rule) = decode(data) {
+        assert_eq!(
+            encode(&rule).ok().as_deref(),
+            Some(data),
+            "two forms of one rule"
+        );
+        whole(&rule);
+    }
+    if let Ok(set) = RuleSet::decode(data) {
+        assert_eq!(set.encode(), data, "two forms of one rule set");
+    }
+}
+
+/// Any text as a condition on a rule that has a bit of everything.
+pub(crate) fn condition(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let program = Program::parse(include_str!("../../testdata/orders.rule"));
+    let Ok(program) = program else {
+        panic!("the test's own rule is none");
+    };
+    if let Ok(predicate) = Predicate::parse(program.rule(), text, Some(0)) {
+        enumeration(&program, &predicate);
+    }
+}
+
+fn enumeration(program: &Program, predicate: &Predicate) {
+    let options = Options {
+        budget: BUDGET,
+        ..Options::default()
+    };
+    if let Ok(found) = enumerate(program, predicate, options) {
+        assert!(found.slots.iter().all(|it| it.0 < program.shape().slots()));
+    }
+}
+
+/// Prints, parses, encodes, decodes, compiles, evaluates, enumerates.
+fn whole(rule: &Rule) {
+    let printed = rule.to_string();
+    assert_eq!(
+        parse(&printed).as_ref(),
+        Ok(rule),
+        "the printed text is another rule"
+    );
+    let Ok(bytes) = encode(rule) else {
+        panic!("a rule that was read cannot be written:\n{printed}");
+    };
+    assert_eq!(decode(&bytes).as_ref(), Ok(rule));
+    let slots: u128 = rule
+        .dimensions
+        .iter()
+        .map(|it| u128::from(it.len()))
+        .product();
+    if slots > 4_096 {
+        // Legal, but making a million names takes a fuzzer's second.
+        return;
+    }
+    let Ok(program) = Program::compile(rule.clone()) else {
+        // No place for a slot, or a script.
+        return;
+    };
+    assert!(Program::decode(&bytes, RuleHash([0; 32])).is_err());
+    for seed in 0..4 {
+        let values: Vec<Literal> = rule.fields.iter().map(|it| sample(it.ty, seed)).collect();
+        let fields: Vec<Value<'_>> = values.iter().map(Literal::value).collect();
+        if let Ok(slot) = program.evaluate(&fields) {
+            let place = program.map().place(slot);
+            assert!(!place.table.is_empty());
+        }
+    }
+    let _ = program.evaluate(&vec![Value::Null; rule.fields.len()]);
+    enumeration(&program, &Predicate::True);
+}
+
+/// Values at the edges.
+fn sample(ty: Type, seed: usize) -> Literal {
+    match ty {
+        Type::Bool => Literal::Bool(seed % 2 == 1),
+        Type::I64 => Literal::I64([0, i64::MIN, i64::MAX, 2_000][seed % 4]),
+        Type::U64 => Literal::U64([0, 1, u64::MAX, 2_000][seed % 4]),
+        Type::Str => Literal::Str(["", "中😀", "a-b", "17"][seed % 4].to_owned()),
+        Type::Bytes => Literal::Bytes(vec![0xff; seed]),
+        Type::Date => Literal::Date([-719_162, 2_932_896, 0, 19_782][seed % 4]),
+        Type::Timestamp => Literal::Timestamp(
+            [
+                -62_135_596_800_000_000,
+                253_402_300_799_999_999,
+                0,
+                1_327_276_800_000_000,
+            ][seed % 4],
+        ),
+        Type::Uuid => Literal::Uuid([seed as u8; 16]),
+    }
+}
