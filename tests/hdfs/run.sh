@@ -8,10 +8,12 @@
 #   run.sh active|standby|kill|restart|ready|pause|cont DIR N
 #                                    ready: waits until N is out of start-up safemode
 #   run.sh killdn|restartdn DIR
+#   run.sh put DIR PATH              writes three files of one block each
 #   run.sh safemode DIR on|off|get
 #   run.sh mini DIR PORT0 PORT1 DNS  both NameNodes in one JVM, commands on stdin
 #
 # CADASTRE_TEST_CACHE  where downloads and the archive go (default ~/.cache/cadastre-tests/hdfs)
+# OBSERVER_PORT  port of a third NameNode, nn2, an observer (of start; remembered)
 # QJM=1       shared edits on a JournalNode: a paused old active is fenced. Needed for pause/cont
 # FSYNC=1     NameNodes sync each edit to disk
 # XMX         heap of each process (default 256m)
@@ -75,7 +77,7 @@ launch() {
 
 # await DIR NAME WORD
 await() {
-  for _ in $(seq 1200); do
+  for _ in $(seq 3000); do
     grep -q "$3" "$1/$2.log" && return 0
     kill -0 "$(cat "$1/$2.pid")" 2>/dev/null || { echo "$2 died:" >&2; tail -5 "$1/$2.err" >&2; return 1; }
     sleep 0.1
@@ -100,6 +102,8 @@ end() { # DIR NAME SIGNAL
 
 cmd=${1:-}
 shift || true
+if [ -z "${OBSERVER_PORT:-}" ] && [ -f "${1:-}/observer" ]; then OBSERVER_PORT=$(cat "$1/observer"); fi
+if [ -n "${OBSERVER_PORT:-}" ]; then export OBSERVER_PORT; fi
 case $cmd in
   build) build ;;
   start)
@@ -108,6 +112,7 @@ case $cmd in
     t=$(date +%s%N)
     build
     [ -f "$D/ports" ] || echo "${2:-18020} ${3:-18021}" >"$D/ports"
+    if [ -n "${OBSERVER_PORT:-}" ]; then echo "$OBSERVER_PORT" >"$D/observer"; fi
     if [ -n "${QJM:-}" ]; then launch "$D" jn jn; await "$D" jn "JN UP"; fi
     if [ ! -d "$D/nn0" ]; then
       (java_ conf "$D" $(cat "$D/ports")) 2>/dev/null
@@ -118,12 +123,14 @@ case $cmd in
     launch "$D" dn dn 2
     await "$D" nn0 "NN0 UP"
     await "$D" nn1 "NN1 UP"
+    if [ -n "${OBSERVER_PORT:-}" ]; then launch "$D" nn2 nn 2; await "$D" nn2 "NN2 UP"; fi
     await "$D" dn "DNS UP"
     rpc "$(port "$D" 0)" active >/dev/null
+    if [ -n "${OBSERVER_PORT:-}" ]; then rpc "$OBSERVER_PORT" observer >/dev/null; fi
     rpc "$(port "$D" 0)" ready 2 60
     echo "READY ns=peer-ns nn0=$(port "$D" 0) nn1=$(port "$D" 1) conf=$D/conf secs=$((($(date +%s%N) - t) / 1000000))ms"
     ;;
-  stop) D=$(cd "$1" && pwd); for n in dn nn0 nn1 jn; do end "$D" $n CONT; end "$D" $n KILL; done ;;
+  stop) D=$(cd "$1" && pwd); for n in dn nn0 nn1 nn2 jn; do end "$D" $n CONT; end "$D" $n KILL; done ;;
   state) for n in 0 1; do echo "nn$n $(rpc "$(port "$1" $n)" state 2>/dev/null || echo down)"; done ;;
   active | standby) rpc "$(port "$1" "$2")" $cmd ;;
   failover)
@@ -138,6 +145,7 @@ case $cmd in
   cont) end "$(cd "$1" && pwd)" "nn$2" CONT ;;
   restart) D=$(cd "$1" && pwd); launch "$D" "nn$2" nn "$2"; await "$D" "nn$2" "NN$2 UP" ;;
   killdn) end "$(cd "$1" && pwd)" dn KILL ;;
+  put) D=$(cd "$1" && pwd); (java_ put "$D" $(cat "$D/ports") "$2") >"$D/put.log" 2>&1 || { tail -5 "$D/put.log" >&2; exit 1; } ;;
   restartdn) D=$(cd "$1" && pwd); launch "$D" dn dn 2; await "$D" dn "DNS UP" ;;
   safemode)
     for n in 0 1; do
@@ -145,5 +153,5 @@ case $cmd in
     done
     ;;
   mini) build; mkdir -p "$1"; OPTS="-Xmx${XMX:-512m} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"; java_ mini "$@" ;;
-  *) sed -n '2,17p' "$0"; exit 2 ;;
+  *) sed -n '2,19p' "$0"; exit 2 ;;
 esac

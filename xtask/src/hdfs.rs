@@ -13,7 +13,7 @@ const DIR: &str = "target/hdfs";
 const STAGE_DIR: &str = "target/hdfs-stage";
 
 pub(crate) const USAGE: &str = "\
-  hdfs up                start two NameNodes and two DataNodes in target/hdfs; prints where, and how to talk to them
+  hdfs up                start two NameNodes, an observer and two DataNodes in target/hdfs; prints where, and how to talk to them
   hdfs state|failover    which is active; make the other one active
   hdfs kill|restart|pause|cont|active|standby N     one NameNode, 0 or 1
   hdfs down              stop them and remove their data";
@@ -59,8 +59,13 @@ fn up(dir: &str) -> Result<(), String> {
     if Path::new(dir).exists() {
         down(dir)?;
     }
-    let [first, second] = free_ports()?;
-    script(&["start", dir, &first.to_string(), &second.to_string()])
+    let [first, second, observer] = free_ports()?;
+    let mut command = Command::new("bash");
+    command
+        .args([SCRIPT, "start", dir])
+        .args([first.to_string(), second.to_string()])
+        .env("OBSERVER_PORT", observer.to_string());
+    crate::stages::finish(command)
 }
 
 fn down(dir: &str) -> Result<(), String> {
@@ -71,16 +76,15 @@ fn down(dir: &str) -> Result<(), String> {
     std::fs::remove_dir_all(dir).map_err(|error| format!("{dir}: {error}"))
 }
 
-/// Two ports that were free a moment ago. NameNodes must know each other's before they start.
-fn free_ports() -> Result<[u16; 2], String> {
-    let bind = || TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string());
+/// Ports that were free a moment ago. NameNodes must know each other's before they start.
+fn free_ports() -> Result<[u16; 3], String> {
+    let bind = |_| TcpListener::bind("127.0.0.1:0");
     let port = |listener: &TcpListener| listener.local_addr().map(|at| at.port());
-    let (first, second) = (bind()?, bind()?);
-    let ports = [port(&first), port(&second)];
-    let [Ok(first), Ok(second)] = ports else {
-        return Err("a listener without an address".to_owned());
-    };
-    Ok([first, second])
+    let bound: Result<Vec<TcpListener>, _> = (0..3).map(bind).collect();
+    let bound = bound.map_err(|error| error.to_string())?;
+    let ports: Result<Vec<u16>, _> = bound.iter().map(port).collect();
+    let ports = ports.map_err(|error| error.to_string())?;
+    ports.try_into().map_err(|_| "three were bound".to_owned())
 }
 
 fn script(args: &[&str]) -> Result<(), String> {

@@ -81,7 +81,10 @@ impl Pair {
             let text = std::fs::read_to_string(self.dir.join("conf").join(file)).unwrap();
             conf.read(file, &text).unwrap();
         }
+        // The observer only where it is asked for.
+        let ids = format!("dfs.ha.namenodes.{NS}");
         for (key, value) in [
+            (&*ids, "nn0,nn1"),
             ("dfs.client.failover.random.order", "false"),
             ("dfs.client.failover.sleep.base.millis", "100"),
             ("dfs.client.failover.sleep.max.millis", "1000"),
@@ -208,18 +211,22 @@ impl Pair {
 
     /// One of the commands of tests/hdfs/run.sh.
     pub(crate) async fn script(&self, command: &str, at: usize) {
+        self.script_with(command, &at.to_string()).await;
+    }
+
+    pub(crate) async fn script_with(&self, command: &str, argument: &str) {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/hdfs/run.sh");
         let mut child = std::process::Command::new("bash")
             .arg(script)
             .arg(command)
             .arg(&self.dir)
-            .arg(at.to_string())
+            .arg(argument)
             .spawn()
             .unwrap();
         // The clients on this thread go on meanwhile.
         loop {
             match child.try_wait().unwrap() {
-                Some(status) => break assert!(status.success(), "{command} {at}"),
+                Some(status) => break assert!(status.success(), "{command} {argument}"),
                 None => self.sleep(10).await,
             }
         }

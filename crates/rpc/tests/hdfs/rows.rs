@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use cadastre_rpc::ha::config::Conf;
 use cadastre_rpc::ha::policy::Class;
-use cadastre_rpc::ha::{Event, Events, Loss, LossyEngine};
+use cadastre_rpc::ha::{
+    Call, CallIds, Engine, Event, Events, Failed, Invoker, Loss, LossyEngine, Target,
+};
 use cadastre_rpc::hadoop::{ClientProtocol, ClientProtocolClient};
 use cadastre_types::Code;
 use cadastre_wire::hadoop::pb;
@@ -27,6 +29,8 @@ pub(crate) const ALL: &[(&str, Test)] = &[
     ("answer lost, then another is active", |pair| {
         Box::pin(answer_lost_and_failed_over(pair))
     }),
+    ("observer", |pair| Box::pin(observer(pair))),
+    ("start-up safe mode", |pair| Box::pin(starting(pair))),
     ("killed", |pair| Box::pin(killed(pair))),
     ("paused", |pair| Box::pin(paused(pair))),
 ];
@@ -272,6 +276,113 @@ async fn answer_lost_and_failed_over(pair: Pair) {
     let error = client.delete(delete("/rows/moved2")).await.unwrap_err();
     assert_eq!(error.code(), Code::OutcomeUnknown, "{error}");
     assert_eq!(file_id(&ordinary(&pair).await, "/rows/moved2").await, None);
+}
+
+/// Reads go to the third NameNode, and never show less than this client has written.
+async fn observer(pair: Pair) {
+    let mut conf = pair.conf();
+    let key = |name: &str| format!("{name}.{NS}");
+    let provider = "x.ObserverReadProxyProvider";
+    conf.set(&key("dfs.client.failover.proxy.provider"), provider, "test");
+    conf.set(&key("dfs.ha.namenodes"), "nn0,nn1,nn2", "test");
+    let observer = pair.address(2).to_string();
+    let reads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let here = Arc::clone(&reads);
+    let noted = Arc::new(Noting(pair.engine(10_000), here));
+    let client = pair.client(&conf, noted, None).await;
+    for round in 0..20 {
+        let src = format!("/rows/o{round}");
+        let id = file(&client, &src).await.unwrap();
+        reads.lock().unwrap().clear();
+        assert_eq!(
+            file_id(&client, &src).await,
+            Some(id),
+            "it shows what was written"
+        );
+        let asked = reads.lock().unwrap().clone();
+        assert_eq!(
+            asked.last(),
+            Some(&format!("getFileInfo {observer}")),
+            "{asked:?}"
+        );
+    }
+    // The active one changes: writes follow, reads stay.
+    pair.fail_over().await;
+    let id = file(&client, "/rows/after").await.unwrap();
+    assert_eq!(file_id(&client, "/rows/after").await, Some(id));
+    // A client that is not aligned is sent away by the observer, and served by the active one.
+    let mut plain = pair.conf();
+    plain.set(&key("dfs.ha.namenodes"), "nn2,nn0,nn1", "test");
+    let (events, seen) = classes();
+    let client = pair.client(&plain, pair.engine(10_000), Some(events)).await;
+    assert_eq!(file_id(&client, "/rows/after").await, Some(id));
+    assert_eq!(seen.lock().unwrap()[0], Class::Standby);
+}
+
+/// Notes which server each method was sent to.
+struct Noting(Arc<dyn Engine>, Arc<Mutex<Vec<String>>>);
+
+impl Engine for Noting {
+    fn name(&self) -> &'static str {
+        "noting"
+    }
+
+    fn ids(&self) -> CallIds {
+        self.0.ids()
+    }
+
+    fn proxy(&self, target: Target) -> cadastre_types::Result<Arc<dyn Invoker>> {
+        Ok(Arc::new(Notes(self.0.proxy(target)?, Arc::clone(&self.1))))
+    }
+}
+
+struct Notes(Arc<dyn Invoker>, Arc<Mutex<Vec<String>>>);
+
+impl Invoker for Notes {
+    fn name(&self) -> &Arc<str> {
+        self.0.name()
+    }
+
+    fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<bytes::Bytes, Failed>> {
+        let text = format!("{} {}", call.method.name, self.name());
+        self.1.lock().unwrap().push(text);
+        self.0.invoke(call)
+    }
+}
+
+/// An active NameNode whose blocks are not reported yet says `RetriableException`: it is asked again, and does it once the DataNodes are there.
+async fn starting(pair: Pair) {
+    let client = ordinary(&pair).await;
+    let active = pair.active().await;
+    pair.script_with("put", "/rows/block").await;
+    // A NameNode that starts waits for the blocks of whole segments only.
+    let rolled = client.roll_edits(pb::RollEditsRequestProto {}).await;
+    assert!(rolled.unwrap().new_segment_tx_id > 0);
+    pair.script("killdn", 0).await;
+    pair.script("kill", active).await;
+    pair.script("kill", 1 - active).await;
+    pair.restart(active).await;
+    pair.make_active(active).await;
+    let (events, seen) = classes();
+    let mut conf = pair.conf();
+    conf.set("dfs.client.retry.max.attempts", "1000", "test");
+    conf.set("dfs.client.failover.sleep.max.millis", "200", "test");
+    let waiting = pair.client(&conf, pair.engine(10_000), Some(events)).await;
+    let call = waiting.mkdirs(mkdirs("/rows/started"));
+    let reports = async {
+        for _ in 0..500 {
+            pair.sleep(20).await;
+            if seen.lock().unwrap().contains(&Class::Retriable) {
+                break;
+            }
+        }
+        assert!(seen.lock().unwrap().contains(&Class::Retriable));
+        pair.script("restartdn", 0).await;
+    };
+    let (answer, ()) = futures::join!(call, reports);
+    assert!(answer.unwrap().result);
+    pair.restart(1 - active).await;
+    assert!(file_id(&client, "/rows/started").await.is_some());
 }
 
 async fn killed(pair: Pair) {

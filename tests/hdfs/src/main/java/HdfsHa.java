@@ -27,11 +27,14 @@ import org.apache.hadoop.util.ToolRunner;
  *   nn     DIR PORT0 PORT1 N     run NameNode N in this process
  *   dn     DIR PORT0 PORT1 COUNT run COUNT DataNodes in this process
  *   jn     DIR PORT0 PORT1       run one JournalNode (with QJM=1 in the environment of all)
+ *   put    DIR PORT0 PORT1 PATH  write three files of one block each, PATH0 and so on
  *   ha     DIR PORT0 PORT1 ARGS  haadmin
  */
 public class HdfsHa {
   static final String NS = "peer-ns";
   static final long T0 = System.nanoTime();
+  /** Port of a third NameNode, which becomes an observer; null for none. */
+  static final String OBSERVER = System.getenv("OBSERVER_PORT");
 
   static String secs() {
     return String.format("%.2f", (System.nanoTime() - T0) / 1e9);
@@ -41,7 +44,10 @@ public class HdfsHa {
     Configuration c = new Configuration(false);
     c.set("fs.defaultFS", "hdfs://" + NS);
     c.set("dfs.nameservices", NS);
-    c.set("dfs.ha.namenodes." + NS, "nn0,nn1");
+    c.set("dfs.ha.namenodes." + NS, OBSERVER == null ? "nn0,nn1" : "nn0,nn1,nn2");
+    if (OBSERVER != null) {
+      c.set("dfs.namenode.rpc-address." + NS + ".nn2", "127.0.0.1:" + OBSERVER);
+    }
     c.set("dfs.namenode.rpc-address." + NS + ".nn0", "127.0.0.1:" + p0);
     c.set("dfs.namenode.rpc-address." + NS + ".nn1", "127.0.0.1:" + p1);
     c.set("dfs.client.failover.proxy.provider." + NS,
@@ -84,7 +90,12 @@ public class HdfsHa {
     small(d);
     String base = new File(dir).getAbsolutePath();
     d.set("hadoop.tmp.dir", base + "/tmp");
-    for (int i = 0; i < 2; i++) {
+    if (OBSERVER != null) {
+      d.setBoolean("dfs.namenode.state.context.enabled", true);
+      d.setBoolean("dfs.ha.tail-edits.in-progress", true);
+      d.set("dfs.ha.tail-edits.period", "100ms");
+    }
+    for (int i = 0; i < (OBSERVER == null ? 2 : 3); i++) {
       d.set("dfs.namenode.name.dir." + NS + ".nn" + i, "file://" + base + "/nn" + i);
       d.set("dfs.namenode.http-address." + NS + ".nn" + i, "127.0.0.1:0");
     }
@@ -118,10 +129,12 @@ public class HdfsHa {
         c.set("dfs.ha.namenode.id", "nn0");
         NameNode.initializeGenericKeys(c, NS, "nn0");
         NameNode.format(c);
-        Path from = Paths.get(dir, "nn0"), to = Paths.get(dir, "nn1");
-        try (var s = Files.walk(from)) {
-          for (Path p : (Iterable<Path>) s::iterator) {
-            Files.copy(p, to.resolve(from.relativize(p)));
+        for (int i = 1; i < (OBSERVER == null ? 2 : 3); i++) {
+          Path from = Paths.get(dir, "nn0"), to = Paths.get(dir, "nn" + i);
+          try (var s = Files.walk(from)) {
+            for (Path p : (Iterable<Path>) s::iterator) {
+              Files.copy(p, to.resolve(from.relativize(p)));
+            }
           }
         }
         System.out.println("FORMATTED " + secs());
@@ -174,6 +187,18 @@ public class HdfsHa {
         jn.start();
         System.out.println("JN UP " + secs());
         Thread.currentThread().join();
+        break;
+      }
+      case "put": {
+        // safe mode lasts until 0.999 of the blocks are reported, rounded down, so one block would not count
+        try (FileSystem fs = FileSystem.get(client(p0, p1))) {
+          for (int i = 0; i < 3; i++) {
+            try (var out = fs.create(new org.apache.hadoop.fs.Path(a[4] + i))) {
+              out.write("one block".getBytes());
+            }
+          }
+        }
+        System.exit(0);
         break;
       }
       case "ha": {
