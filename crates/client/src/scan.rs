@@ -4,9 +4,9 @@
 //! 2. `next` with rising `next_call_seq` until the region has no more; then the neighbour.
 //! 3. When a scanner breaks (unknown, reset, region gone, connection lost) a new one opens behind the last whole row.
 //!
-//! While the caller takes rows of one answer the next one is already asked for: one try, polled once so that it leaves, then left alone
-//! until its rows are wanted. No task runs for it, and at most two answers are held. What it fails with counts as the first failure of
-//! the tries that begin when the caller waits.
+//! While the caller takes rows of one answer a task asks for the next one: one try, and at most two answers are held. What it fails with
+//! counts as the first failure of the tries that begin when the caller waits. It is a task, since whatever waits in the client (for a
+//! turn to look up, for a place on a connection) must go on when its turn comes, even if this caller does not look.
 //!
 //! The scanner of an answered last row is closed by the server; one that is given up early is closed by [`Scanner::close`], or
 //! ends with its lease.
@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::{Clock, Env};
+use cadastre_env::{Clock, Env, Task};
 use cadastre_types::{
     Code, EncodedFilter, Error, Query, RegionInfo, Result, Scan, TableName, limits,
 };
-use futures::future::BoxFuture;
-use futures::{FutureExt, Stream};
+use futures::Stream;
+use tokio::sync::oneshot;
 
 pub(crate) use self::progress::Piece;
 use self::progress::{Progress, Start};
@@ -64,7 +64,7 @@ pub fn first_key_only_filter() -> EncodedFilter {
     }
 }
 
-/// A scan that goes on. Rows come with [`Scanner::next`] or as a stream. Dropping a `next` half way loses nothing.
+/// A scan that goes on. Rows come with [`Scanner::next`] or as a stream.
 pub struct Scanner<E: Env> {
     client: Client<E>,
     ready: VecDeque<Row>,
@@ -73,18 +73,25 @@ pub struct Scanner<E: Env> {
 }
 
 enum State<E: Env> {
-    /// Nobody reads.
+    /// Nobody reads, but for the caller.
     Idle(Box<Reader<E>>),
-    /// The caller waits, or has ceased to wait.
-    Fetching(Answering<E>),
-    /// The next answer was asked for before its rows were wanted: one try.
-    Ahead(Answering<E>),
-    /// Only while one state gives way to the next.
+    /// The next answer was asked for before its rows were wanted.
+    Ahead(Ahead<E>),
+    /// The task ended without an answer: the process ends.
     Gone,
 }
 
-/// The reader comes back with what it got.
-type Answering<E> = BoxFuture<'static, (Box<Reader<E>>, Result<Vec<Row>>)>;
+/// A try for the next answer; the reader comes back with what it got.
+struct Ahead<E: Env> {
+    answer: oneshot::Receiver<(Box<Reader<E>>, Result<Vec<Row>>)>,
+    task: Task,
+}
+
+impl<E: Env> Drop for Ahead<E> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
 
 /// The part of a scan that talks to servers.
 struct Reader<E: Env> {
@@ -95,6 +102,8 @@ struct Reader<E: Env> {
     open: Option<OpenScanner>,
     /// The scanner that broke last, for going on inside a row.
     broken: Option<OpenScanner>,
+    /// A call is on its way; still so at the next one, it was given up half way, and what it brought is lost.
+    is_calling: bool,
 }
 
 struct OpenScanner {
@@ -178,6 +187,7 @@ impl<E: Env> Client<E> {
             scan,
             open: None,
             broken: None,
+            is_calling: false,
         };
         Ok(Scanner {
             client: self.clone(),
@@ -189,7 +199,7 @@ impl<E: Env> Client<E> {
 }
 
 impl<E: Env> Scanner<E> {
-    /// The next row; `None` when there are no more.
+    /// The next row; `None` when there are no more. Given up half way, it loses no row.
     ///
     /// # Errors
     /// The last error, when tries or time are used up, or at once for one that is final. Going on after an error is a new attempt
@@ -199,73 +209,56 @@ impl<E: Env> Scanner<E> {
             if let Some(row) = self.ready.pop_front() {
                 return Ok(Some(row));
             }
-            let (reader, outcome, is_ahead) = match &mut self.state {
-                State::Fetching(answering) => {
-                    let (reader, outcome) = answering.await;
-                    (reader, outcome, false)
-                }
-                State::Ahead(answering) => {
-                    let (reader, outcome) = answering.await;
-                    (reader, outcome, true)
-                }
-                State::Idle(_) => {
-                    if !self.begin() {
-                        return Ok(None);
+            let failed = match &mut self.state {
+                State::Idle(_) => None,
+                State::Ahead(ahead) => {
+                    let Ok((reader, outcome)) = (&mut ahead.answer).await else {
+                        self.state = State::Gone;
+                        continue;
+                    };
+                    self.state = State::Idle(reader);
+                    match outcome {
+                        Ok(rows) => {
+                            self.took(rows);
+                            continue;
+                        }
+                        Err(error) => Some(error),
                     }
-                    continue;
                 }
                 State::Gone => return Err(Error::new(Code::Internal, "the scan broke off")),
             };
-            match outcome {
-                Ok(rows) => {
-                    self.state = State::Idle(reader);
-                    self.ready.extend(rows);
-                    if self.prefetch && !self.ready.is_empty() {
-                        self.read_ahead();
-                    }
-                }
-                Err(error) if is_ahead => {
-                    self.state = State::Fetching(reader.fetch(Some(error)).boxed());
-                }
-                Err(error) => {
-                    self.state = State::Idle(reader);
-                    return Err(error);
-                }
+            let State::Idle(reader) = &mut self.state else {
+                continue;
+            };
+            if reader.progress.start().is_none() {
+                return Ok(None);
             }
+            let rows = reader.fetch(failed).await?;
+            self.took(rows);
         }
     }
 
-    /// Takes the reader, if it is idle and the scan is not over.
-    fn take_reader(&mut self) -> Option<Box<Reader<E>>> {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Idle(reader) if reader.progress.start().is_some() => Some(reader),
+    /// Rows to be handed out; while they are, the next ones are asked for.
+    fn took(&mut self, rows: Vec<Row>) {
+        self.ready.extend(rows);
+        if !self.prefetch || self.ready.is_empty() {
+            return;
+        }
+        let mut reader = match std::mem::replace(&mut self.state, State::Gone) {
+            State::Idle(reader) if reader.progress.start().is_some() => reader,
             other => {
                 self.state = other;
-                None
+                return;
             }
-        }
-    }
-
-    /// Asks for the next answer, whatever it takes; false if the scan is over.
-    fn begin(&mut self) -> bool {
-        let reader = self.take_reader();
-        let begun = reader.is_some();
-        if let Some(reader) = reader {
-            self.state = State::Fetching(reader.fetch(None).boxed());
-        }
-        begun
-    }
-
-    fn read_ahead(&mut self) {
-        let Some(reader) = self.take_reader() else {
-            return;
         };
-        let mut answering = reader.fetch_once().boxed();
-        // Polled once the request is on its way; the connection's task takes the answer.
-        self.state = State::Ahead(match (&mut answering).now_or_never() {
-            Some(outcome) => std::future::ready(outcome).boxed(),
-            None => answering,
+        let (answered, answer) = oneshot::channel();
+        let task = self.client.shared.env.spawn("scan-ahead", async move {
+            let client = reader.client.clone();
+            let outcome = reader.try_once(&Attempts::new(&client)).await;
+            // If nobody waits any more the scan was dropped.
+            let _ = answered.send((reader, outcome));
         });
+        self.state = State::Ahead(Ahead { answer, task });
     }
 
     /// The rows as a stream. It ends after an error.
@@ -283,12 +276,10 @@ impl<E: Env> Scanner<E> {
         let mut reader = match self.state {
             State::Idle(reader) => reader,
             // Which scanner is open is known with the answer.
-            State::Fetching(answering) | State::Ahead(answering) => {
-                match clock.timeout(time, answering).await {
-                    Ok((reader, _)) => reader,
-                    Err(_) => return,
-                }
-            }
+            State::Ahead(mut ahead) => match clock.timeout(time, &mut ahead.answer).await {
+                Ok(Ok((reader, _))) => reader,
+                _ => return,
+            },
             State::Gone => return,
         };
         let Some(open) = reader.open.take() else {
@@ -319,61 +310,60 @@ impl<E: Env> Reader<E> {
     }
 
     /// Gets one more answer, whatever it takes. `failed` is what a try before has failed with.
-    async fn fetch(mut self: Box<Self>, failed: Option<Error>) -> (Box<Self>, Result<Vec<Row>>) {
+    async fn fetch(&mut self, failed: Option<Error>) -> Result<Vec<Row>> {
         let client = self.client.clone();
         let mut attempts = Attempts::new(&client);
         let mut failed = failed;
         loop {
-            if let Some(error) = failed
-                && let Err(error) = attempts.after(reopened(error)).await
-            {
-                return (self, Err(error));
+            if let Some(error) = failed {
+                attempts.after(reopened(error)).await?;
             }
             match self.try_once(&attempts).await {
-                Ok(rows) => return (self, Ok(rows)),
+                Ok(rows) => return Ok(rows),
                 Err(error) => failed = Some(error),
             }
         }
     }
 
-    async fn fetch_once(mut self: Box<Self>) -> (Box<Self>, Result<Vec<Row>>) {
-        let client = self.client.clone();
-        let outcome = self.try_once(&Attempts::new(&client)).await;
-        (self, outcome)
-    }
-
     /// One try for one more answer; gives the rows that it completes.
     async fn try_once(&mut self, attempts: &Attempts<'_, E>) -> Result<Vec<Row>> {
-        if let Some(mut open) = self.open.take() {
-            return match self.next_call(attempts, &mut open).await {
-                Ok(answer) => Ok(self.take(open, answer)),
-                Err(error) => {
-                    self.progress.interrupted();
-                    self.broken = Some(open);
-                    Err(error)
-                }
-            };
+        if std::mem::replace(&mut self.is_calling, true) {
+            self.give_up_scanner();
         }
-        match self.open_next(attempts).await? {
-            Some((open, answer)) => {
+        let answered = if self.open.is_some() {
+            self.next_call(attempts).await.map(Some)
+        } else {
+            self.open_next(attempts).await
+        };
+        self.is_calling = false;
+        match answered {
+            Ok(Some(answer)) => {
                 self.broken = None;
-                Ok(self.take(open, answer))
+                Ok(self.take(answer))
             }
-            None => Ok(Vec::new()),
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => {
+                self.give_up_scanner();
+                Err(error)
+            }
         }
     }
 
-    async fn next_call(
-        &self,
-        attempts: &Attempts<'_, E>,
-        open: &mut OpenScanner,
-    ) -> Result<ScanAnswer> {
-        let param = requests::next_rows(
-            open.id,
-            open.next_call_seq,
-            self.rows_per_call(),
-            self.progress.rows_left(),
-        );
+    /// The next scanner opens behind the last row that was handed out.
+    fn give_up_scanner(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.progress.interrupted();
+            self.broken = Some(open);
+        }
+    }
+
+    async fn next_call(&mut self, attempts: &Attempts<'_, E>) -> Result<ScanAnswer> {
+        let (rows, limit) = (self.rows_per_call(), self.progress.rows_left());
+        let open = self
+            .open
+            .as_mut()
+            .ok_or_else(|| Error::new(Code::Internal, "no scanner is open"))?;
+        let param = requests::next_rows(open.id, open.next_call_seq, rows, limit);
         let timeout = attempts.timeout()?;
         let (body, cells) = self
             .client
@@ -383,10 +373,7 @@ impl<E: Env> Reader<E> {
         requests::scan_answer(body, cells)
     }
 
-    async fn open_next(
-        &self,
-        attempts: &Attempts<'_, E>,
-    ) -> Result<Option<(OpenScanner, ScanAnswer)>> {
+    async fn open_next(&mut self, attempts: &Attempts<'_, E>) -> Result<Option<ScanAnswer>> {
         let Some(start) = self.progress.start() else {
             return Ok(None);
         };
@@ -414,18 +401,18 @@ impl<E: Env> Reader<E> {
             .client
             .call_located(&location, &request, timeout)
             .await?;
-        let open = OpenScanner {
+        self.open = Some(OpenScanner {
             id: answer
                 .scanner_id
                 .ok_or_else(|| Error::corrupt("a scanner without an id"))?,
             location,
             next_call_seq: 0,
             read_point: answer.read_point,
-        };
-        Ok(Some((open, answer)))
+        });
+        Ok(Some(answer))
     }
 
-    fn take(&mut self, open: OpenScanner, answer: ScanAnswer) -> Vec<Row> {
+    fn take(&mut self, answer: ScanAnswer) -> Vec<Row> {
         let nothing_came = answer.pieces.is_empty();
         let mut rows = self.progress.take(answer.pieces);
         let region_is_done = match answer.more_results_in_region {
@@ -433,12 +420,15 @@ impl<E: Env> Reader<E> {
             // Old servers do not say; an empty answer that is no heartbeat is then the end of the region.
             None => nothing_came && !answer.heartbeat,
         };
+        let open = self.open.take();
         if !answer.more_results {
             rows.extend(self.progress.end());
         } else if region_is_done {
-            rows.extend(self.progress.leave_region(&open.location.region));
+            if let Some(open) = open {
+                rows.extend(self.progress.leave_region(&open.location.region));
+            }
         } else if self.progress.start().is_some() {
-            self.open = Some(open);
+            self.open = open;
         }
         rows
     }
