@@ -26,7 +26,7 @@ cargo xtask COMMAND
 
   verify   format, lints, rustdoc, dependency directions, licences, size of files, and the tests that need
            no outside software. Writes nothing.
-  test     verify, then everything: the release build, simulation, real clients (Java, Python, Node), HBase's
+  test     verify, then everything: the release build, simulation, real clients (Java, Python, Node, Rust), HBase's
            own tests, kill -9 rounds, two real NameNodes. Installs or fetches what it needs and says so.
   fix      formats, and writes the generated documents.
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
