@@ -112,7 +112,7 @@ fn random(ty: Type, at: u64) -> Option<Literal> {
     let random = mix(at);
     let bytes = |seed: u64| mix(seed).to_be_bytes();
     let small = (random >> 32) as usize % 12;
-    if random % 64 == 0 {
+    if random.is_multiple_of(64) {
         return None;
     }
     Some(match ty {

@@ -103,7 +103,7 @@ fn is_prime(number: u64) -> bool {
     number >= 2
         && (2..)
             .take_while(|divisor| divisor * divisor <= number)
-            .all(|divisor| number % divisor != 0)
+            .all(|divisor| !number.is_multiple_of(divisor))
 }
 
 #[cfg(test)]
