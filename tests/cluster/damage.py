@@ -14,6 +14,7 @@ from harness import Fail
 from server import Refused, Server
 
 ROWS = 300
+TELL_SECONDS = 30  # until the server is ready or has refused
 TABLE = b"damage"
 
 
@@ -144,7 +145,7 @@ class Damage:
         before = files_of(self.data)
         size = os.path.getsize(self.log) if os.path.exists(self.log) else 0
         try:
-            server = Server(self.binary, self.data, self.log, "--log", "warn", seconds=15)
+            server = Server(self.binary, self.data, self.log, "--log", "warn", seconds=TELL_SECONDS)
         except Refused as e:
             said = e.stdout + e.stderr
             if "panicked" in said:
@@ -155,10 +156,12 @@ class Damage:
             if not any(word in said for word in (path, os.path.basename(path), folder or path)):
                 raise Fail("the refusal does not name %s: %s" % (path, said[-600:]))
             after = files_of(self.data)
-            # The log is recovered (copied) before the databases are looked at; what is damaged itself stays in any case. A manifest
-            # says that somebody looked: a new file.
-            recovered = kind.startswith(("master", "hbase", "region"))
-            touched = sorted(p for p in before if before[p] != after.get(p) and not (recovered and p.startswith("log")))
+            # Starts are counted, and the log is recovered (copied), before the databases are looked at; what is damaged itself stays in
+            # any case. A manifest says that somebody looked: a new file.
+            own = ["starts"] if kind != "starts" else []
+            if kind.startswith(("master", "hbase", "region")):
+                own.append("log")
+            touched = sorted(p for p in before if before[p] != after.get(p) and not p.startswith(tuple(own)))
             new = {kind_of(p) for p in after.keys() - before.keys()}
             if touched or not new <= {"log segment", "master's store, manifest", "hbase:meta, manifest"}:
                 raise Fail("refused, but touched %s, made %s" % (touched[:4], new))

@@ -229,7 +229,9 @@ impl<W: World> Active<W> {
             let round = self.open_round(wanted).await;
             self.record_epochs(&round.opened).await;
             if let Some((_, placement)) = round.opened.into_iter().next() {
-                self.place_meta(placement.server).await;
+                let server = placement.server;
+                tracing::info!(%server, "hbase:meta is open");
+                self.place_meta(server).await;
                 return Ok(());
             }
             if let Some((_, error)) = round.damaged.into_iter().next() {
@@ -245,7 +247,6 @@ impl<W: World> Active<W> {
 
     /// Clients find `hbase:meta` by this notice alone, so it is repeated until it is written.
     async fn place_meta(&self, server: ServerName) {
-        tracing::info!(%server, "hbase:meta is open");
         self.world().set_meta_place(Some(server.clone()));
         let mut pauses = Pauses::new();
         loop {
