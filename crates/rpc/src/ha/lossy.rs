@@ -8,13 +8,14 @@ use futures::future::BoxFuture;
 
 use super::engine::{Engine, Target};
 use super::failure::{Executed, Failed, Failure};
+use super::method::Mark;
 use super::policy::Class;
 use super::proxy::{Call, CallIds, Invoker};
 
 /// How an answer is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// As with Hadoop's: the caller is told to try the same server again.
+    /// As with Hadoop's: the caller is told to try the same server again; not of a method without a mark, which would be done twice.
     Retriable,
     /// The connection broke after the call was sent.
     Connection,
@@ -47,10 +48,12 @@ impl Invoker for Lossy {
             }
             let why = format!("{}: the answer was thrown away", call.method.name);
             Err(match self.loss {
-                Loss::Connection => Failure::unknown(Class::Socket, self.name(), why).into(),
-                Loss::Retriable => {
+                Loss::Retriable if call.method.mark != Mark::Neither => {
                     let error = Error::new(Code::OutcomeUnknown, why);
                     Failure::new(Class::Retriable, Executed::Maybe, self.name(), error).into()
+                }
+                Loss::Retriable | Loss::Connection => {
+                    Failure::unknown(Class::Socket, self.name(), why).into()
                 }
             })
         })

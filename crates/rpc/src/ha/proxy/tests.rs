@@ -428,14 +428,13 @@ fn lost_answers_are_asked_for_again_under_the_same_id() {
         assert_eq!(seen, expected);
     }
     // Without a mark the loss is told.
-    let a = server("a", &[], Ok("done"));
-    let lossy = Arc::new(Lossy::new(a.clone(), 1, Loss::Connection));
-    let proxy = proxy(IpFailover(lossy), &Jumping::default());
-    assert_eq!(
-        call(&proxy, "ring").unwrap_err().code(),
-        Code::OutcomeUnknown
-    );
-    assert_eq!(a.count(), 1);
+    for loss in [Loss::Connection, Loss::Retriable] {
+        let a = server("a", &[], Ok("done"));
+        let lossy = Arc::new(Lossy::new(a.clone(), 1, loss));
+        let proxy = proxy(IpFailover(lossy), &Jumping::default());
+        let error = call(&proxy, "ring").unwrap_err();
+        assert_eq!((error.code(), a.count()), (Code::OutcomeUnknown, 1));
+    }
 }
 
 #[test]
