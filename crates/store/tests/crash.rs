@@ -535,3 +535,68 @@ fn t5_a_hot_row_stays_bounded() {
         store.close().await.unwrap();
     });
 }
+
+/// The process dies in the middle of compactions, again and again; the next one finds what was left of them, takes it over or
+/// begins anew, and no read shows a difference.
+#[test]
+fn t4_compactions_interrupted_by_crashes_change_nothing() {
+    const ROWS: u64 = 30;
+    let table = descriptor(vec![FamilyDescriptor::new("f").with("VERSIONS", "2")]);
+    let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let mut disk = FaultDisk::default();
+    for round in 0..8_u64 {
+        let (objects, table) = (Arc::clone(&objects), Arc::clone(&table));
+        run_on(1, disk.clone(), move |env| async move {
+            // A compaction without a sign of life is taken over after ten seconds.
+            let later = i64::try_from(round).unwrap() * 15_000;
+            env.clock.step_ms.store(later, Ordering::SeqCst);
+            let mut config = small();
+            config.compact_at_files = 64;
+            let store = Store::open(env.clone(), objects, config).await.unwrap();
+            let region = store.open_region(region_spec(&table, 1)).await.unwrap();
+            let at = i64::try_from(round).unwrap() + 1;
+            for n in 0..ROWS {
+                let row = format!("r{n:03}");
+                // Narrow rows, rows with a large cell, and wide ones; every seventh row loses its old versions.
+                let value = "v".repeat(if n % 5 == 0 { 33_000 } else { 10 });
+                let mut cells = vec![put(&row, "f", "q", at, &value)];
+                if n % 10 == 1 {
+                    cells.extend((0..600).map(|q| put(&row, "f", &format!("w{q:03}"), at, "w")));
+                }
+                if n % 7 == 0 {
+                    let kind = cadastre_types::CellType::DeleteColumn;
+                    cells.push(marker(&row, "f", "q", at - 1, kind));
+                }
+                write(&env, &region, cells).await;
+            }
+            region.flush().await.unwrap();
+            let expected = |n: u64| -> usize {
+                let kept = if n % 7 == 0 || round == 0 { 1 } else { 2 };
+                let wide = if n % 10 == 1 {
+                    600 * (round + 1).min(2)
+                } else {
+                    0
+                };
+                usize::try_from(kept + wide).unwrap()
+            };
+            let check = async || {
+                let rows = scan(&region, RowRange::all(), false, &versions(9)).await;
+                let seen: Vec<usize> = rows.iter().map(|(_, cells)| cells.len()).collect();
+                assert_eq!(seen, (0..ROWS).map(expected).collect::<Vec<_>>());
+            };
+            check().await;
+            let life = Duration::from_millis(10 + round * 15);
+            let major = round % 2 == 0;
+            // Cut off in the middle, or done.
+            let _ = env.clock().timeout(life, region.compact(major)).await;
+            check().await;
+            if round == 7 {
+                region.compact(true).await.unwrap();
+                check().await;
+                assert_eq!(region.load().store_files, 1, "all of it is merged");
+                store.close().await.unwrap();
+            }
+        });
+        disk = disk.process_ended();
+    }
+}

@@ -58,7 +58,7 @@ struct Scanned<F> {
     end: u64,
     /// Whole groups behind it that go, because they are torn off or superseded.
     cut: usize,
-    tail: Option<Tail>,
+    tail: Option<Tail<F>>,
     /// Highest LSN in it, used or not.
     last_lsn: u64,
 }
@@ -228,7 +228,7 @@ fn scan<F: LogFile>(found: &Found<F>, next: Option<u64>) -> Result<Scanned<F>> {
     let tail = if next.is_some() || above.is_empty() {
         None
     } else {
-        Some(tail_of(header, &groups, &above)?)
+        Some(tail_of(found, &groups, &above)?)
     };
     let superseded = if tail.is_some() { 0 } else { above.len() };
     Ok(Scanned {
@@ -244,11 +244,11 @@ fn scan<F: LogFile>(found: &Found<F>, next: Option<u64>) -> Result<Scanned<F>> {
 }
 
 /// The groups above what is known to be durable.
-fn tail_of(
-    header: SegmentHeader,
+fn tail_of<F>(
+    found: &Found<F>,
     kept: &[(u64, GroupHeader, Bytes)],
     above: &[(u64, GroupHeader, Bytes)],
-) -> Result<Tail> {
+) -> Result<Tail<F>> {
     let mut names = BTreeMap::new();
     for (_, group, body) in kept {
         for record in format::records(group, body.clone())? {
@@ -259,12 +259,11 @@ fn tail_of(
     }
     let synced_lsn = kept
         .last()
-        .map_or(header.synced_lsn, |(_, group, _)| group.last_lsn);
-    // Copied: a slice would keep the whole segment in memory.
-    let groups = above
-        .iter()
-        .map(|(_, group, body)| (*group, Bytes::copy_from_slice(body)));
+        .map_or(found.header.synced_lsn, |(_, group, _)| group.last_lsn);
+    let groups = above.iter().map(|(at, group, _)| (*at, *group));
     Ok(Tail {
+        file: Arc::clone(&found.file),
+        salt: found.header.salt,
         synced_lsn,
         names,
         groups: groups.collect(),

@@ -12,23 +12,29 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cadastre_env::{Disk, Env, LogFile};
-use cadastre_types::Result;
+use cadastre_types::{Error, Result};
 use rand::RngCore;
 
-use super::format::{GroupBuilder, GroupHeader, SEGMENT_HEADER_LEN, SegmentHeader};
+use super::format::{
+    GROUP_HEADER_LEN, GroupBuilder, GroupHeader, SEGMENT_HEADER_LEN, SegmentHeader,
+};
 use super::segment_path;
 use crate::error::from_io;
 
 /// Ending of a copy that is not finished.
 pub(super) const UNFINISHED: &str = ".new";
 
-/// Groups of a lane that are not known to be durable.
-pub(super) struct Tail {
+/// Groups of a lane that are not known to be durable. Their bytes stay in the file until they are copied: without fdatasync they
+/// can be a whole segment, on every core.
+pub(super) struct Tail<F> {
+    pub(super) file: Arc<F>,
+    pub(super) salt: u64,
     /// The last LSN before them, which is.
     pub(super) synced_lsn: u64,
     /// Databases that were named before them.
     pub(super) names: BTreeMap<u32, Arc<str>>,
-    pub(super) groups: Vec<(GroupHeader, Bytes)>,
+    /// Where each is.
+    pub(super) groups: Vec<(u64, GroupHeader)>,
 }
 
 /// A copy, durable but for its name.
@@ -44,7 +50,7 @@ pub(super) async fn copy<E: Env>(
     env: &E,
     lane: u32,
     number: u64,
-    tail: &Tail,
+    tail: &Tail<<E::Disk as Disk>::File>,
 ) -> Result<Copied<<E::Disk as Disk>::File>> {
     let disk = env.disk();
     let path = segment_path(number);
@@ -58,19 +64,28 @@ pub(super) async fn copy<E: Env>(
         salt,
         synced_lsn: tail.synced_lsn,
     };
-    let last_lsn = tail.groups.last().map_or(0, |(group, _)| group.last_lsn);
+    let last_lsn = tail.groups.last().map_or(0, |(_, group)| group.last_lsn);
     let file = disk.create(&unfinished, 0).await.map_err(failed)?;
     file.write_at(0, &header.encode()).map_err(failed)?;
     let mut at = SEGMENT_HEADER_LEN as u64;
     let mut names = Some(&tail.names);
     let mut groups = Vec::with_capacity(tail.groups.len());
-    for (group, body) in &tail.groups {
+    for (from, group) in &tail.groups {
+        let body = tail
+            .file
+            .read(from + GROUP_HEADER_LEN as u64, group.body_len as usize)
+            .map_err(failed)?;
+        if !group.matches(tail.salt, &body) {
+            return Err(Error::corrupt(format!(
+                "the log's tail changed while it was read, at byte {from}"
+            )));
+        }
         let mut builder = GroupBuilder::new();
         // Numbers hold inside one segment only: the first group defines all that the old one had.
         for (id, path) in names.take().into_iter().flatten() {
             builder.name(*id, path);
         }
-        builder.records(group.records, body);
+        builder.records(group.records, &body);
         let bytes = builder.finish(salt, group.last_lsn, last_lsn);
         file.write_at(at, &bytes).map_err(failed)?;
         let whole = super::format::group_at(salt, &bytes);
