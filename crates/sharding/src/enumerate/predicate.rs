@@ -193,12 +193,12 @@ impl Reader<'_> {
             RawList::Named(name) => {
                 let definitions = self.rule.definitions.iter();
                 let found = definitions.filter(|it| it.name == name.it);
-                let found = found.filter_map(|it| match &it.body {
+                let mut found = found.filter_map(|it| match &it.body {
                     DefinitionBody::List(list) => Some(list.clone()),
                     _ => None,
                 });
                 let list = found
-                    .last()
+                    .next_back()
                     .ok_or_else(|| Fault::new(name.at, format!("there is no list {}", name.it)))?;
                 match list.iter().all(|it| it.ty() == ty) {
                     true => Ok(list),

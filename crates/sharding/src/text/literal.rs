@@ -110,7 +110,7 @@ fn offset(text: &str) -> Option<i64> {
 
 pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
-    if bytes.len() % 2 != 0 || bytes.len() > 2 * limits::STRING_BYTES_MAX {
+    if !bytes.len().is_multiple_of(2) || bytes.len() > 2 * limits::STRING_BYTES_MAX {
         return None;
     }
     let digit = |it: u8| char::from(it).to_digit(16);

@@ -35,6 +35,9 @@ pub(crate) struct Resolver {
     zone: Zone,
 }
 
+/// An expression and its type.
+type Typed = (Expr, Type);
+
 impl Fault {
     fn typed(at: usize, fault: TypeFault) -> Fault {
         Fault::new(at, fault.message).expecting(fault.expected)
@@ -411,7 +414,7 @@ impl Resolver {
         a: &RawExpr,
         b: &RawExpr,
         wanted: Option<Type>,
-    ) -> Result<((Expr, Type), (Expr, Type)), Fault> {
+    ) -> Result<(Typed, Typed), Fault> {
         if is_flexible(a) && !is_flexible(b) {
             let b = self.expr(b, wanted)?;
             return Ok((self.expr(a, Some(b.1))?, b));

@@ -1,7 +1,7 @@
 //! What differs between two versions, before anything is started (R30, R43): exactly and without looking at data when only the
 //! map changed, by evaluating rows or samples otherwise.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::both::Both;
 use crate::{EvalError, Fields, PlaceId, Slot};
@@ -192,7 +192,7 @@ impl<'b> Diff<'b> {
                 bytes: count.bytes,
             })
             .collect();
-        pairs.sort_by(|a, b| (b.bytes, b.rows).cmp(&(a.bytes, a.rows)));
+        pairs.sort_by_key(|it| Reverse((it.bytes, it.rows)));
         let mut slots: Vec<_> = self
             .slots
             .iter()
@@ -204,7 +204,7 @@ impl<'b> Diff<'b> {
                 bytes: count.bytes,
             })
             .collect();
-        slots.sort_by(|a, b| (b.bytes, b.rows).cmp(&(a.bytes, a.rows)));
+        slots.sort_by_key(|it| Reverse((it.bytes, it.rows)));
         slots.truncate(hottest);
         let both = self.both;
         let old_used = used(both, |slot| both.old_place(slot), both.old().map().slots());
