@@ -571,7 +571,7 @@ fn t4_compactions_interrupted_by_crashes_change_nothing() {
             }
             region.flush().await.unwrap();
             let expected = |n: u64| -> usize {
-                let kept = if n % 7 == 0 || round == 0 { 1 } else { 2 };
+                let kept = if n.is_multiple_of(7) || round == 0 { 1 } else { 2 };
                 let wide = if n % 10 == 1 {
                     600 * (round + 1).min(2)
                 } else {
