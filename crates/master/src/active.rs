@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) dead: BTreeMap<ServerName, u64>,
     /// Regions being opened or closed, with since when (ms since 1970).
     pub(crate) in_transition: BTreeMap<EncodedName, (RegionInfo, u64)>,
+    /// Regions that clients have asked to be closed: they are not opened until somebody asks for that, or another master begins.
+    pub(crate) unassigned: BTreeSet<EncodedName>,
     /// Regions whose data is being deleted.
     pub(crate) collecting: BTreeSet<EncodedName>,
 }
@@ -131,6 +133,7 @@ impl<W: World> Active<W> {
                     switches: loaded.switches,
                     dead: BTreeMap::new(),
                     in_transition: BTreeMap::new(),
+                    unassigned: BTreeSet::new(),
                     collecting: BTreeSet::new(),
                 }),
             }),
@@ -359,6 +362,9 @@ impl<W: World> Active<W> {
     pub(crate) fn apply_meta(&self, changes: &[MetaChange]) {
         let mut state = self.state();
         for change in changes {
+            if let MetaChange::Opened(region, _) | MetaChange::DeleteRegion(region) = change {
+                state.unassigned.remove(&region.encoded_name());
+            }
             state.catalog.apply_meta(change);
         }
     }
@@ -450,10 +456,32 @@ impl<W: World> Active<W> {
         before.unwrap_or(default)
     }
 
+    /// Live servers that clients have decommissioned: they get no regions while there are others.
+    pub(crate) fn decommissioned(&self) -> BTreeSet<ServerName> {
+        let live = self.world().servers().borrow().clone();
+        live.into_iter()
+            .filter(|server| self.switch(&decommission_switch(server), false))
+            .collect()
+    }
+
+    /// Live servers that regions may be given to.
+    pub(crate) fn placeable(&self) -> BTreeSet<ServerName> {
+        let live = self.world().servers().borrow().clone();
+        let gone = self.decommissioned();
+        let left: BTreeSet<ServerName> = live.difference(&gone).cloned().collect();
+        // A cluster that serves from a server that was to be spared is better than one that does not serve.
+        if left.is_empty() { live } else { left }
+    }
+
     /// A switch.
     pub(crate) fn switch(&self, name: &str, default: bool) -> bool {
         self.state().switches.get(name).copied().unwrap_or(default)
     }
+}
+
+/// Name of the switch that says that a server is decommissioned. It ends with the server's start.
+pub(crate) fn decommission_switch(server: &ServerName) -> String {
+    format!("decommissioned {server}")
 }
 
 /// Procedures to go on with, their locks held.

@@ -203,7 +203,7 @@ impl<W: World> Active<W> {
 
     /// One order to each server that regions are meant for. What failed is left, with what is to be avoided next time.
     pub(crate) async fn open_round(&self, wanted: Vec<Wanted>) -> Round {
-        let live = self.world().servers().borrow().clone();
+        let live = self.placeable();
         let now = self.world().wall_ms();
         let placed = {
             let mut state = self.state();
@@ -409,7 +409,10 @@ impl<W: World> Active<W> {
                 Notice::Namespace(namespace.clone())
             }
             Operation::DeleteNamespace(name) => Notice::NamespaceGone(name.clone()),
-            Operation::FlushTable { .. } | Operation::MoveRegion { .. } => return,
+            Operation::FlushTable { .. }
+            | Operation::MoveRegion { .. }
+            | Operation::UnassignRegion { .. }
+            | Operation::TruncateRegion { .. } => return,
             Operation::AlterTable { .. } => return,
             Operation::CreateTable { .. }
             | Operation::EnableTable { .. }

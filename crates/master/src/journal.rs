@@ -301,6 +301,8 @@ mod kind {
     pub(super) const DELETE_NAMESPACE: u8 = 9;
     pub(super) const FLUSH_TABLE: u8 = 10;
     pub(super) const MOVE_REGION: u8 = 11;
+    pub(super) const TRUNCATE_REGION: u8 = 12;
+    pub(super) const UNASSIGN_REGION: u8 = 13;
 }
 
 fn operation_value(operation: &Operation) -> Bytes {
@@ -363,6 +365,16 @@ fn operation_value(operation: &Operation) -> Bytes {
                 .for_each(|family| writer.add(tag::FAMILY, family));
             writer
         }
+        Operation::TruncateRegion { old, new } => with_regions(
+            of_table(kind::TRUNCATE_REGION, &old.table, std::slice::from_ref(new)),
+            std::slice::from_ref(old),
+            tag::OLD_REGION,
+        ),
+        Operation::UnassignRegion { region } => of_table(
+            kind::UNASSIGN_REGION,
+            &region.table,
+            std::slice::from_ref(region),
+        ),
         Operation::MoveRegion { region, to } => {
             let mut writer = of(kind::MOVE_REGION).field(tag::REGION, &region_bytes(region));
             if let Some(server) = to {
@@ -485,6 +497,13 @@ fn operation_from(value: Bytes) -> Result<Operation> {
             table: table()?,
             families: parts.families,
             regions,
+        },
+        kind::TRUNCATE_REGION => Operation::TruncateRegion {
+            old: parts.old_regions.into_iter().next().ok_or_else(missing)?,
+            new: regions.into_iter().next().ok_or_else(missing)?,
+        },
+        kind::UNASSIGN_REGION => Operation::UnassignRegion {
+            region: regions.into_iter().next().ok_or_else(missing)?,
         },
         kind::MOVE_REGION => Operation::MoveRegion {
             region: regions.into_iter().next().ok_or_else(missing)?,

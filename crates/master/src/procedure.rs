@@ -86,6 +86,18 @@ pub enum Operation {
         /// Its regions.
         regions: Vec<RegionInfo>,
     },
+    /// Replaces a region of an enabled table by an empty one.
+    TruncateRegion {
+        /// Region that goes.
+        old: RegionInfo,
+        /// Region that comes: the same keys, a new id, so that nobody who still holds the old one can write to it.
+        new: RegionInfo,
+    },
+    /// Closes a region; it stays so until it is assigned.
+    UnassignRegion {
+        /// The region.
+        region: RegionInfo,
+    },
     /// Closes a region where it is and opens it elsewhere.
     MoveRegion {
         /// The region.
@@ -132,10 +144,12 @@ impl Operation {
             Self::CreateTable { .. } | Self::EnableTable { .. } | Self::TruncateTable { .. } => {
                 &[Step::Open, Step::Commit, Step::Finish]
             }
-            Self::DisableTable { .. } => &[Step::Close, Step::Commit, Step::Finish],
+            Self::DisableTable { .. } | Self::UnassignRegion { .. } => {
+                &[Step::Close, Step::Commit, Step::Finish]
+            }
             Self::DeleteTable { .. } => &[Step::Commit, Step::Finish],
             Self::AlterTable { reopen, .. } if reopen.is_empty() => &[Step::Finish],
-            Self::AlterTable { .. } | Self::MoveRegion { .. } => {
+            Self::AlterTable { .. } | Self::MoveRegion { .. } | Self::TruncateRegion { .. } => {
                 &[Step::Close, Step::Open, Step::Commit, Step::Finish]
             }
             Self::FlushTable { .. } => &[Step::Flush, Step::Finish],
@@ -155,8 +169,19 @@ impl Operation {
             | Self::FlushTable { regions, .. } => regions,
             Self::TruncateTable { new, .. } => new,
             Self::AlterTable { reopen, .. } => reopen,
-            Self::MoveRegion { region, .. } => std::slice::from_ref(region),
+            Self::MoveRegion { region, .. } | Self::UnassignRegion { region } => {
+                std::slice::from_ref(region)
+            }
+            Self::TruncateRegion { new, .. } => std::slice::from_ref(new),
             Self::CreateNamespace(_) | Self::ModifyNamespace(_) | Self::DeleteNamespace(_) => &[],
+        }
+    }
+
+    /// The regions that are closed, where they are not those that are worked on.
+    fn closing(&self) -> &[RegionInfo] {
+        match self {
+            Self::TruncateRegion { old, .. } => std::slice::from_ref(old),
+            _ => self.regions(),
         }
     }
 
@@ -181,7 +206,9 @@ impl Operation {
             | Self::DeleteTable { table, .. }
             | Self::TruncateTable { table, .. }
             | Self::FlushTable { table, .. } => Some(table),
-            Self::MoveRegion { region, .. } => Some(&region.table),
+            Self::MoveRegion { region, .. }
+            | Self::UnassignRegion { region }
+            | Self::TruncateRegion { old: region, .. } => Some(&region.table),
             Self::CreateNamespace(_) | Self::ModifyNamespace(_) | Self::DeleteNamespace(_) => None,
         }
     }
@@ -211,7 +238,10 @@ impl Operation {
             Self::ModifyNamespace(_) => "procedure.ModifyNamespaceProcedure",
             Self::DeleteNamespace(_) => "procedure.DeleteNamespaceProcedure",
             Self::FlushTable { .. } => "procedure.FlushTableProcedure",
-            Self::MoveRegion { .. } => "assignment.TransitRegionStateProcedure",
+            Self::TruncateRegion { .. } => "procedure.TruncateRegionProcedure",
+            Self::MoveRegion { .. } | Self::UnassignRegion { .. } => {
+                "assignment.TransitRegionStateProcedure"
+            }
         };
         format!("org.apache.hadoop.hbase.master.{name}")
     }
@@ -243,6 +273,7 @@ impl Operation {
                 changes
             }
             Self::TruncateTable { old, new, .. } => garbage(if failed { new } else { old }),
+            Self::TruncateRegion { old, .. } => garbage(std::slice::from_ref(old)),
             Self::CreateNamespace(namespace) | Self::ModifyNamespace(namespace) => {
                 vec![Change::PutNamespace(namespace.clone())]
             }
@@ -295,6 +326,12 @@ impl Operation {
             }
             Self::AlterTable { reopen, .. } => (opened(reopen), None),
             Self::MoveRegion { region, .. } => (opened(std::slice::from_ref(region)), None),
+            Self::UnassignRegion { region } => (vec![MetaChange::Closed(region.clone())], None),
+            Self::TruncateRegion { old, new } => {
+                let mut changes = deleted(std::slice::from_ref(old));
+                changes.extend(opened(std::slice::from_ref(new)));
+                (changes, None)
+            }
             Self::CreateNamespace(_)
             | Self::ModifyNamespace(_)
             | Self::DeleteNamespace(_)
@@ -413,6 +450,10 @@ impl Procedure {
     pub fn command(&self) -> Option<Command> {
         let regions = || self.operation.regions().to_vec();
         Some(match self.steps().get(self.at)? {
+            // The way back closes what was opened.
+            Step::Close if self.failure.is_none() => {
+                Command::Close(self.operation.closing().to_vec())
+            }
             Step::Close => Command::Close(regions()),
             Step::Open => Command::Open {
                 regions: regions(),

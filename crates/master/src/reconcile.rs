@@ -101,8 +101,8 @@ impl<W: World> Active<W> {
                 )
             })
             .collect();
+        let homeless = self.homeless(&live, &names, |_| true);
         let concerned: BTreeSet<TableName> = self.with_catalog(|catalog| {
-            let homeless = assignment::homeless(catalog, &live, &names, |_| true);
             let strays = assignment::strays(catalog, &online, |_| true);
             homeless
                 .into_iter()
@@ -126,17 +126,27 @@ impl<W: World> Active<W> {
         // What was seen may have changed until the locks were taken: the catalog is looked at again under them, and nothing is
         // done to a table whose lock is not held.
         let ours = |table: &TableName| held.contains_key(table);
-        let (homeless, strays) = self.with_catalog(|catalog| {
-            (
-                assignment::homeless(catalog, &live, &names, ours),
-                assignment::strays(catalog, &online, ours),
-            )
-        });
+        let homeless = self.homeless(&live, &names, ours);
+        let strays = self.with_catalog(|catalog| assignment::strays(catalog, &online, ours));
         metrics::reconciled(live.len(), homeless.len(), strays.len());
         self.close_strays(strays).await;
         let left = self.reassign(homeless).await;
         drop(held);
         left + busy
+    }
+
+    /// Regions that need a server, but for those that are to stay closed.
+    fn homeless(
+        &self,
+        live: &BTreeSet<ServerName>,
+        names: &BTreeMap<ServerName, BTreeSet<EncodedName>>,
+        ours: impl Fn(&TableName) -> bool,
+    ) -> Vec<Wanted> {
+        let state = self.state();
+        assignment::homeless(&state.catalog, live, names, ours)
+            .into_iter()
+            .filter(|wanted| !state.unassigned.contains(&wanted.info.encoded_name()))
+            .collect()
     }
 
     async fn ask_all(&self) -> Online {

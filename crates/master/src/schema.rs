@@ -25,7 +25,25 @@ pub const DESCRIPTOR_BYTES_MAX: usize = 1024 * 1024;
 const SANITY_SWITCH: &str = "hbase.table.sanity.checks";
 
 /// The attribute that names how HBase keeps track of a store's files.
-const STORE_FILE_TRACKER: &[u8] = b"hbase.store.file-tracker.impl";
+pub(crate) const STORE_FILE_TRACKER: &str = "hbase.store.file-tracker.impl";
+
+/// The filter of row prefixes, and the setting of a family without which it makes no sense.
+const ROW_PREFIX_BLOOM: &str = "ROWPREFIX_FIXED_LENGTH";
+const ROW_PREFIX_LENGTH: &str = "RowPrefixBloomFilter.prefix_length";
+
+/// HBase's policies of when to split, by the ends of their class names. Tables that are not split may name one all the same.
+const SPLIT_POLICIES: [&str; 7] = [
+    "BusyRegionSplitPolicy",
+    "ConstantSizeRegionSplitPolicy",
+    "DelimitedKeyPrefixRegionSplitPolicy",
+    "DisabledRegionSplitPolicy",
+    "IncreasingToUpperBoundRegionSplitPolicy",
+    "KeyPrefixRegionSplitPolicy",
+    "SteppingSplitPolicy",
+];
+
+/// Trackers of a store's files that a descriptor may name; HBase passes through a third one by itself.
+const TRACKERS: [&str; 2] = ["DEFAULT", "FILE"];
 
 /// HBase's lower limits: `hbase.hregion.max.filesize.limit` and `hbase.hregion.memstore.flush.size.limit`.
 const MAX_FILESIZE_MIN: i64 = 2 * 1024 * 1024;
@@ -53,7 +71,7 @@ impl TableRecord {
         // HBase 2.5 and later write it into every new table, and tests and tools compare whole descriptors.
         descriptor
             .attributes
-            .entry(Bytes::from_static(STORE_FILE_TRACKER))
+            .entry(Bytes::from_static(STORE_FILE_TRACKER.as_bytes()))
             .or_insert_with(|| Bytes::from_static(b"DEFAULT"));
         let empty = Self {
             descriptor: TableDescriptor::new(descriptor.name.clone()),
@@ -218,6 +236,8 @@ pub fn check_table(descriptor: &TableDescriptor) -> Result<()> {
         return Ok(());
     }
     check_table_sizes(descriptor)?;
+    check_classes(descriptor)?;
+    check_data_tiering(descriptor)?;
     descriptor
         .families
         .values()
@@ -229,9 +249,7 @@ fn check_promises(descriptor: &TableDescriptor) -> Result<()> {
     for key in descriptor.attributes.keys() {
         let key = text(key);
         if key.to_ascii_lowercase().starts_with("coprocessor$") {
-            return Err(insane(format!(
-                "Coprocessors are not supported by Cadastre ({key})."
-            )));
+            check_coprocessor(descriptor.attribute(&key).unwrap_or_default(), &key)?;
         }
     }
     let replicas = table_number(descriptor, "REGION_REPLICATION")?.unwrap_or(1);
@@ -239,9 +257,6 @@ fn check_promises(descriptor: &TableDescriptor) -> Result<()> {
         return Err(insane(format!(
             "REGION_REPLICATION {replicas} is not supported by Cadastre: a region has one replica."
         )));
-    }
-    for key in ["READONLY", "SPLIT_ENABLED", "MERGE_ENABLED"] {
-        check_flag(descriptor.attribute(key), key)?;
     }
     one_of(
         descriptor.attribute("DURABILITY"),
@@ -254,6 +269,91 @@ fn check_promises(descriptor: &TableDescriptor) -> Result<()> {
         ],
         "DURABILITY",
     )
+}
+
+/// The endpoints that every region has, whether its table names them or not.
+const ENDPOINTS: [&str; 2] = [
+    "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint",
+    "org.apache.hadoop.hbase.coprocessor.AggregateImplementation",
+];
+
+/// A coprocessor of a table: `path|class|priority|arguments`.
+fn check_coprocessor(value: &str, key: &str) -> Result<()> {
+    let class = value.split('|').nth(1).unwrap_or_default().trim();
+    if ENDPOINTS.contains(&class) {
+        return Ok(());
+    }
+    Err(insane(format!(
+        "The coprocessor {class} cannot be loaded ({key}): there is no JVM, only {}.",
+        ENDPOINTS.join(" and ")
+    )))
+}
+
+/// What HBase would have to load by its name.
+fn check_classes(descriptor: &TableDescriptor) -> Result<()> {
+    if let Some(class) = descriptor.attribute("SPLIT_POLICY") {
+        let short = class.strip_prefix("org.apache.hadoop.hbase.regionserver.");
+        if !short.is_some_and(|short| SPLIT_POLICIES.contains(&short)) {
+            return Err(insane(format!(
+                "Unable to load configured region split policy '{class}'."
+            )));
+        }
+    }
+    let of_table = descriptor.attribute(STORE_FILE_TRACKER).or_else(|| {
+        descriptor
+            .configuration
+            .get(STORE_FILE_TRACKER)
+            .map(String::as_str)
+    });
+    let of_families = descriptor.families.values().filter_map(|family| {
+        family
+            .configuration
+            .get(STORE_FILE_TRACKER)
+            .map(String::as_str)
+    });
+    of_families.chain(of_table).try_for_each(check_tracker)
+}
+
+/// Whether a descriptor may name this tracker of a store's files.
+///
+/// # Errors
+/// [`Code::DoNotRetryIo`].
+pub(crate) fn check_tracker(name: &str) -> Result<()> {
+    match TRACKERS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
+    {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "The store file tracker {name} cannot be used: it is one of {}.",
+            TRACKERS.join(", ")
+        ))),
+    }
+}
+
+/// HBase's data tiering by time needs its compaction by time.
+fn check_data_tiering(descriptor: &TableDescriptor) -> Result<()> {
+    const KIND: &str = "hbase.hstore.datatiering.type";
+    const ENGINE: &str = "hbase.hstore.engine.class";
+    const DATE_TIERED: &str = "org.apache.hadoop.hbase.regionserver.DateTieredStoreEngine";
+    for family in descriptor.families.values() {
+        let setting = |key: &str| {
+            family
+                .configuration
+                .get(key)
+                .or_else(|| descriptor.configuration.get(key))
+                .map(String::as_str)
+                .or_else(|| family.attribute(key))
+                .or_else(|| descriptor.attribute(key))
+        };
+        let tiered = setting(KIND).is_some_and(|kind| kind.eq_ignore_ascii_case("TIME_RANGE"));
+        if tiered && setting(ENGINE) != Some(DATE_TIERED) {
+            return Err(insane(
+                "Time Range Data Tiering should be enabled with Date Tiered Compaction.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// HBase's rule for a family's name (hbase-protocol.md 10.4).
@@ -312,10 +412,6 @@ fn check_family_semantics(family: &FamilyDescriptor) -> Result<()> {
         &["FALSE", "TRUE", "TTL"],
         "KEEP_DELETED_CELLS",
     )?;
-    check_flag(
-        family.attribute("NEW_VERSION_BEHAVIOR"),
-        "NEW_VERSION_BEHAVIOR",
-    )?;
     if family
         .attribute("ENCRYPTION")
         .is_some_and(|text| !text.is_empty() && !text.eq_ignore_ascii_case("NONE"))
@@ -338,9 +434,9 @@ fn check_family_tuning(family: &FamilyDescriptor) -> Result<()> {
             "Block size for column family {name}  must be between 1K and 16MB."
         )));
     }
-    if number("REPLICATION_SCOPE")?.is_some_and(|scope| !(0..=1).contains(&scope)) {
+    if number("REPLICATION_SCOPE")?.is_some_and(|scope| scope < 0) {
         return Err(insane(format!(
-            "Replication scope for column family {name} must be 0 or 1."
+            "Replication scope for column family {name} is invalid."
         )));
     }
     if number("DFS_REPLICATION")?.is_some_and(|copies| copies < 0) {
@@ -349,10 +445,17 @@ fn check_family_tuning(family: &FamilyDescriptor) -> Result<()> {
         )));
     }
     let named = |key: &str, values: &[&str]| one_of(family.attribute(key), values, key);
-    named(
-        "BLOOMFILTER",
-        &["NONE", "ROW", "ROWCOL", "ROWPREFIX_FIXED_LENGTH"],
-    )?;
+    named("BLOOMFILTER", &["NONE", "ROW", "ROWCOL", ROW_PREFIX_BLOOM])?;
+    let prefix = family.configuration.get(ROW_PREFIX_LENGTH);
+    if family
+        .attribute("BLOOMFILTER")
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case(ROW_PREFIX_BLOOM))
+        && !prefix.is_some_and(|length| length.parse().is_ok_and(|length: u16| length > 0))
+    {
+        return Err(insane(format!(
+            "Failed to get bloom filter param: {ROW_PREFIX_LENGTH} of column family {name}."
+        )));
+    }
     for key in [
         "COMPRESSION",
         "COMPRESSION_COMPACT",
@@ -502,10 +605,6 @@ fn number(value: Option<&Bytes>, key: &str) -> Result<Option<i64>> {
             text(value)
         ))),
     }
-}
-
-fn check_flag(value: Option<&str>, key: &str) -> Result<()> {
-    one_of(value, &["TRUE", "FALSE"], key)
 }
 
 fn one_of(value: Option<&str>, allowed: &[&str], key: &str) -> Result<()> {

@@ -355,8 +355,12 @@ pub(crate) async fn rows<E: Env>(
     let changed = mutations.iter().map(|mutation| &mutation.row);
     let looked_at = conditions.iter().map(|condition| &condition.row);
     let rows: BTreeSet<Bytes> = changed.chain(looked_at).cloned().collect();
-    let Some(first) = rows.first().filter(|_| !mutations.is_empty()) else {
-        return Err(Error::invalid("no mutations in the request"));
+    // Nothing to change and nothing to hold: HBase has done that.
+    let Some(first) = rows.first() else {
+        return Ok(Outcome {
+            processed: true,
+            result: None,
+        });
     };
     let nonces = match nonce {
         0 => Vec::new(),
@@ -647,12 +651,14 @@ async fn find_newest<E: Env>(locks: &RowLocks<E>, row: &Bytes, cells: &mut [Cell
     Ok(())
 }
 
-/// Timestamp of a cell that replaces another: never below it, so that it is not shadowed; but the client's own, if it gave one.
+/// Timestamp of a cell that replaces another: above it, so that it is not shadowed, and at least now, whatever the client gave. Where
+/// there is nothing to replace the client's own holds.
 fn replacing(old: Option<&Cell>, delta: &Cell, now: i64) -> i64 {
-    if delta.timestamp != LATEST_TIMESTAMP {
-        return delta.timestamp;
+    match old {
+        Some(old) => now.max(old.timestamp.saturating_add(1)),
+        None if delta.timestamp == LATEST_TIMESTAMP => now,
+        None => delta.timestamp,
     }
-    old.map_or(now, |old| now.max(old.timestamp.saturating_add(1)))
 }
 
 /// The new cell, and whether it must be written: a delta of 0 changes nothing.
@@ -794,9 +800,21 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_of_the_clients_own_is_taken() {
-        let new = append(Some(&cell(b"a", 5000)), &cell(b"b", 999), 10_000);
-        assert_eq!(new.timestamp, 999);
+    fn a_timestamp_of_the_clients_own_is_taken_where_nothing_is_replaced() {
+        let delta = cell(b"b", 999);
+        assert_eq!(append(None, &delta, 10_000).timestamp, 999);
+        assert_eq!(
+            append(Some(&cell(b"a", 5)), &delta, 10_000).timestamp,
+            10_000
+        );
+        let later = append(Some(&cell(b"a", 20_000)), &delta, 10_000);
+        assert_eq!(later.timestamp, 20_001);
+        let number = cell(&1_i64.to_be_bytes(), 5);
+        let by = cell(&1_i64.to_be_bytes(), 999);
+        assert_eq!(
+            increment(Some(&number), &by, 10_000).unwrap().0.timestamp,
+            10_000
+        );
     }
 
     #[test]

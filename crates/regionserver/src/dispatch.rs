@@ -9,7 +9,7 @@ use cadastre_wire::{Service, pb};
 
 use crate::requests::{
     close_region, compact_region, exec_service, flush_region, get, multi, mutate, open_region,
-    region_info, region_load, registry, reply, scan, server_info,
+    region_info, region_load, registry, reply, scan, server_info, upkeep,
 };
 use crate::server::Server;
 
@@ -70,14 +70,15 @@ async fn admin<E: Env>(server: &Arc<Server<E>>, call: Call) -> Result<Reply> {
         "CloseRegion" => close_region::close_region(server, &call).await,
         "GetRegionInfo" => region_info::region_info(server, &call).await,
         "GetOnlineRegion" => region_info::online_regions(server, &call),
-        "GetRegionLoad" => region_load::region_load(server, &call),
+        "GetRegionLoad" => region_load::region_load(server, &call).await,
+        "GetStoreFile" => region_info::store_files(server, &call),
         "FlushRegion" => flush_region::flush_region(server, &call).await,
         "CompactRegion" => compact_region::compact_region(server, &call),
         "GetServerInfo" => Ok(server_info::server_info(server)),
         "StopServer" => server_info::stop_server(server, &call),
         // There is nothing that a running server could read anew; HBase's answer is empty, too.
         "UpdateConfiguration" => Ok(reply(&pb::UpdateConfigurationResponse::default())),
-        _ => Err(unknown(&call)),
+        _ => upkeep::call(server, &call).await,
     }
 }
 

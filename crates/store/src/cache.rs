@@ -45,6 +45,13 @@ impl BlockCache {
             DefaultLifecycle::default(),
         ))
     }
+
+    /// Takes everything of one scope out; how many entries that were.
+    pub(crate) fn clear(&self, scope: u64) -> u64 {
+        let before = self.0.len();
+        self.0.retain(|key, _| key.db_cache_id() != scope);
+        before.saturating_sub(self.0.len()) as u64
+    }
 }
 
 #[async_trait]
@@ -71,6 +78,11 @@ impl DbCache for BlockCache {
 
     async fn remove(&self, key: &CachedKey) {
         self.0.remove(key);
+    }
+
+    async fn flush_scope(&self, db_cache_id: u64) -> Result<(), slatedb::Error> {
+        self.clear(db_cache_id);
+        Ok(())
     }
 
     fn entry_count(&self) -> u64 {

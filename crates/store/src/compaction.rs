@@ -147,15 +147,15 @@ impl CompactionSchedulerSupplier for OneShotSupplier {
     }
 }
 
-/// Merges files of a database, on the background runtime; with `major` all of them.
+/// Merges files of a database, on the background runtime; with `major` all of them. Whether there was anything to merge.
 pub(crate) async fn compact<E: Env>(
     database: &Arc<Database<E>>,
     filter: Option<Arc<dyn CompactionFilterSupplier>>,
     major: bool,
-) -> Result<()> {
+) -> Result<bool> {
     let _one = database.compacting.lock().await;
     if plan(&database.db.manifest(), major).is_none() {
-        return Ok(());
+        return Ok(false);
     }
     let number = database.store.next_open();
     let stream = format!("compaction {} {number}", database.path);
@@ -184,7 +184,7 @@ pub(crate) async fn compact<E: Env>(
         .ok_or_else(|| Error::new(Code::Internal, format!("compacting {path} was interrupted")))?
         .map_err(|error| error.context(format!("compacting {path}")))?;
     metrics::counter!("cadastre_store_compactions").increment(1);
-    Ok(())
+    Ok(true)
 }
 
 /// Runs a compactor until its one compaction is done and seen by the database.

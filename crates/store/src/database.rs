@@ -11,7 +11,7 @@ use cadastre_env::{Clock, Env};
 use cadastre_types::{Code, Error, Result};
 use object_store::path::Path;
 use rand::RngCore;
-use slatedb::config::{FlushOptions, FlushType, WriteOptions};
+use slatedb::config::{CompressionCodec, FlushOptions, FlushType, WriteOptions};
 use slatedb::{Db, DbSnapshot, DbStatus, ErrorKind, MergeOperator, WriteBatch};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
@@ -47,6 +47,15 @@ pub(crate) struct Prepared {
     /// Bytes of keys and values, and number of keys.
     pub(crate) bytes: usize,
     pub(crate) keys: usize,
+}
+
+/// What a database holds, and how its files are written.
+#[derive(Default)]
+pub(crate) struct Form {
+    /// Rows, or `None` for a plain key-value database.
+    pub(crate) codec: Option<RowCodec>,
+    pub(crate) merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
+    pub(crate) compression: Option<CompressionCodec>,
 }
 
 /// An open database.
@@ -86,8 +95,7 @@ impl<E: Env> Database<E> {
     pub(crate) async fn open(
         store: Arc<StoreShared<E>>,
         path: &str,
-        codec: Option<RowCodec>,
-        merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
+        form: Form,
         expected_epoch: Option<u64>,
     ) -> Result<Arc<Self>> {
         store.check_room()?;
@@ -103,7 +111,7 @@ impl<E: Env> Database<E> {
             })
         };
         let wal = Box::new(store.log.wal(path, &lane, seen));
-        let recipe = recipe(&store, path, number, &clock, codec, merge);
+        let recipe = recipe(&store, path, number, &clock, form);
         let seed = store
             .env
             .rng(&format!("database {path} {number}"))
@@ -406,8 +414,7 @@ fn recipe<E: Env>(
     path: &str,
     number: u64,
     clock: &Arc<RegionClock<E::Clock>>,
-    codec: Option<RowCodec>,
-    merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
+    form: Form,
 ) -> Recipe {
     Recipe {
         path: Path::from(path),
@@ -415,8 +422,9 @@ fn recipe<E: Env>(
         cache: Arc::clone(&store.cache),
         cache_id: number,
         clock: Arc::clone(clock) as _,
-        codec,
-        merge,
+        codec: form.codec,
+        merge: form.merge,
+        compression: form.compression,
         memtable_bytes: usize::try_from(store.config.memtable_bytes).unwrap_or(usize::MAX),
         checkpoint_lifetime: store.config.checkpoint_lifetime(),
     }

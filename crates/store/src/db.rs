@@ -9,7 +9,7 @@ use std::time::Duration;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use slatedb::compactor::CompactionSchedulerSupplier;
-use slatedb::config::{CompactionWorkerOptions, CompactorOptions, Settings};
+use slatedb::config::{CompactionWorkerOptions, CompactorOptions, CompressionCodec, Settings};
 use slatedb::wal::WriterInit;
 use slatedb::{
     BloomFilterPolicy, CompactionFilterSupplier, CompactorBuilder, Db, DbBuilder, FilterPolicy,
@@ -71,6 +71,8 @@ pub(crate) struct Recipe {
     /// Rows, or `None` for a plain key-value database.
     pub(crate) codec: Option<RowCodec>,
     pub(crate) merge: Option<Arc<dyn MergeOperator + Send + Sync>>,
+    /// Of files that are written from now on; each file says its own.
+    pub(crate) compression: Option<CompressionCodec>,
     /// A memtable becomes a file at this size, bytes.
     pub(crate) memtable_bytes: usize,
     /// How long files that a compaction replaced stay readable.
@@ -97,6 +99,7 @@ impl Recipe {
             max_unflushed_bytes: self.memtable_bytes.saturating_mul(4),
             l0_max_ssts: L0_MAX,
             l0_max_ssts_per_key: L0_MAX,
+            compression_codec: self.compression,
             ..Settings::default()
         }
     }
@@ -143,6 +146,7 @@ impl Recipe {
             max_sst_size: SST_BYTES_MAX,
             // A cut inside a row would give its overflow cells to two filters (facts/storage-engine.md, section 9).
             max_subcompactions: 1,
+            compression_codec: self.compression,
             ..CompactionWorkerOptions::default()
         };
         let options = CompactorOptions {

@@ -8,7 +8,7 @@ use cadastre_types::Result;
 use slatedb::WriteBatch;
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions};
 
-use crate::database::{Database, Prepared};
+use crate::database::{Database, Form, Prepared};
 use crate::error::from_slatedb;
 use crate::store::StoreShared;
 
@@ -30,7 +30,7 @@ impl<E: Env> Clone for Kv<E> {
 
 impl<E: Env> Kv<E> {
     pub(crate) async fn open(store: Arc<StoreShared<E>>, path: &str) -> Result<Self> {
-        let database = Database::open(store, path, None, None, None).await?;
+        let database = Database::open(store, path, Form::default(), None).await?;
         Ok(Self { database })
     }
 

@@ -11,6 +11,7 @@ mod compaction;
 mod database;
 mod db;
 mod error;
+mod files;
 mod filter;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

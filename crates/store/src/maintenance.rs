@@ -76,7 +76,8 @@ async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
         if database.is_closed() {
             continue;
         }
-        if database.db.manifest().l0().len() >= store.config.compact_at_files {
+        let due = database.db.manifest().l0().len() >= store.config.compact_at_files;
+        if due && store.compactions.load(Ordering::SeqCst) {
             start_compaction(store, state, database);
         } else {
             start_collection(store, state, database);
@@ -167,7 +168,9 @@ fn start_compaction<E: Env>(
             let _open = database.begin().await?;
             match database.region() {
                 Some(region) => compact_region(&region, false).await,
-                None => compaction::compact(&database, None, false).await,
+                None => compaction::compact(&database, None, false)
+                    .await
+                    .map(|_| ()),
             }
         };
         match compacted.await {
@@ -238,7 +241,11 @@ pub(crate) async fn compact_region<E: Env>(
         database.store.config.plant(),
         Arc::clone(&wide),
     );
-    compaction::compact(database, Some(Arc::new(filters)), major).await?;
+    let merged = compaction::compact(database, Some(Arc::new(filters)), major).await?;
+    if major && merged {
+        let ended = database.clock.wall_ms();
+        region.files.set_major(&database.recipe, ended).await?;
+    }
     if major {
         // What it dropped must not come back with a later write of older timestamp.
         region.rows.forget_all();

@@ -11,8 +11,9 @@ use slatedb::DbSnapshot;
 use slatedb::config::{DurabilityLevel, ReadOptions};
 
 use crate::clock::RowTimestamps;
-use crate::database::Database;
+use crate::database::{Database, Form};
 use crate::error::from_slatedb;
+use crate::files::{self, Files};
 use crate::key::{self, NONCE_FAMILY, RowCodec};
 use crate::locks::{LockTable, RowLocks};
 use crate::maintenance;
@@ -46,6 +47,7 @@ pub(crate) struct RegionShared<E: Env> {
     pub(crate) timestamps: RowTimestamps,
     pub(crate) writes: WriteState,
     pub(crate) rows: CachedRows,
+    pub(crate) files: Files,
 }
 
 impl<E: Env> RegionShared<E> {
@@ -88,6 +90,8 @@ pub struct RegionLoad {
     pub memstore_bytes: u64,
     /// Last sequence number that is in its files.
     pub flushed_sequence: u64,
+    /// When its last major compaction ended, ms since 1970; 0 for never.
+    pub last_major_compaction_ms: u64,
 }
 
 impl<E: Env> Region<E> {
@@ -104,14 +108,13 @@ impl<E: Env> Region<E> {
         {
             return Err(Error::invalid(format!("{path} is open here already")));
         }
-        let database = Database::open(
-            store,
-            &path,
-            Some(codec),
-            Some(Arc::new(CellMerge)),
-            spec.expected_epoch,
-        )
-        .await?;
+        let form = Form {
+            codec: Some(codec),
+            merge: Some(Arc::new(CellMerge)),
+            compression: files::compression(&spec.descriptor),
+        };
+        let database = Database::open(store, &path, form, spec.expected_epoch).await?;
+        let files = Files::load(&database.recipe).await?;
         let timestamps = RowTimestamps::above(database.clock.seen_ms());
         let rows = CachedRows::new(Arc::clone(&database.store.rows));
         let shared = Arc::new(RegionShared {
@@ -123,6 +126,7 @@ impl<E: Env> Region<E> {
             timestamps,
             writes: WriteState::new(),
             rows,
+            files,
         });
         shared.database.belongs_to(&shared);
         Ok(Self { shared })
@@ -160,6 +164,7 @@ impl<E: Env> Region<E> {
         let mut load = RegionLoad {
             memstore_bytes: database.unflushed_bytes(),
             flushed_sequence: manifest.last_l0_seq(),
+            last_major_compaction_ms: self.shared.files.major(),
             ..RegionLoad::default()
         };
         for view in manifest.all_sst_views() {
@@ -167,6 +172,33 @@ impl<E: Env> Region<E> {
             load.store_file_bytes += view.estimate_size();
         }
         load
+    }
+
+    /// Bytes of keys and values in its files, before compression. Reads the statistics of files that it did not know yet.
+    ///
+    /// # Errors
+    /// `NotServingRegion` once closed, `Io`.
+    pub async fn raw_file_bytes(&self) -> Result<u64> {
+        let database = &self.shared.database;
+        let _open = database.begin().await?;
+        let manifest = database.db.manifest();
+        let files = &self.shared.files;
+        files.raw_bytes(&database.recipe, &manifest).await
+    }
+
+    /// Names of its files in the object store.
+    ///
+    /// # Errors
+    /// For files that SlateDB cannot name.
+    pub fn file_names(&self) -> Result<Vec<String>> {
+        let database = &self.shared.database;
+        files::names(&database.recipe, &database.db.manifest())
+    }
+
+    /// Takes its blocks out of the block cache; how many they were.
+    pub fn clear_cache(&self) -> u64 {
+        let database = &self.shared.database;
+        database.store.cache.clear(database.recipe.cache_id)
     }
 
     /// Writes what is in memory to files.

@@ -139,6 +139,8 @@ pub(crate) struct StoreShared<E: Env> {
     /// Bytes written and not yet flushed, over all databases.
     pub(crate) unflushed: AtomicU64,
     pub(crate) closed: AtomicBool,
+    /// Whether compactions may begin by themselves.
+    pub(crate) compactions: AtomicBool,
     cluster_id: String,
     start_code: u64,
     opens: AtomicU64,
@@ -237,6 +239,7 @@ impl<E: Env> Store<E> {
             wake: Arc::new(Notify::new()),
             unflushed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            compactions: AtomicBool::new(true),
             cluster_id,
             start_code,
             opens: AtomicU64::new(0),
@@ -346,6 +349,33 @@ impl<E: Env> Store<E> {
     /// `Io`.
     pub async fn unfollow(&self, name: &str) -> Result<()> {
         self.shared.log.unfollow(name).await
+    }
+
+    /// Makes all of the log durable and lets go of what files hold already.
+    ///
+    /// # Errors
+    /// When the store is closed.
+    pub async fn roll_log(&self) -> Result<()> {
+        self.shared.log.sync().await?;
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+
+    /// Lets compactions that nobody asked for begin, or not; whether they might before.
+    pub fn switch_compactions(&self, on: bool) -> bool {
+        let before = self.shared.compactions.swap(on, Ordering::SeqCst);
+        self.shared.wake.notify_one();
+        before
+    }
+
+    /// Whether compactions may begin.
+    pub fn compactions_on(&self) -> bool {
+        self.shared.compactions.load(Ordering::SeqCst)
+    }
+
+    /// Size of the block cache, bytes.
+    pub fn cache_bytes_max(&self) -> u64 {
+        self.shared.config.block_cache_bytes
     }
 
     /// Opens a plain key-value database, such as the master's; call it on the core that will own it.

@@ -116,6 +116,8 @@ codes! {
     UnknownProtocol => Invalid,
     /// A region that does not exist was named to the master.
     UnknownRegion => Invalid,
+    /// The region is not in the state that the call is for.
+    RegionState => Invalid,
     /// The regions cannot be merged.
     MergeRegion => Invalid,
     /// The caller may not.

@@ -17,5 +17,6 @@ pub use mutation::{CompareOp, Condition, Durability, Mutation, MutationKind};
 pub use read::{Columns, EncodedFilter, Get, Qualifiers, Query, Scan, TimeRange};
 pub use region::{EncodedName, META_ENCODED_NAME, META_REGION_NAME, RegionInfo, ServerName};
 pub use table::{
-    FamilyDescriptor, KeepDeletedCells, META_TABLE, TableDescriptor, TableName, TableState,
+    Compression, FamilyDescriptor, KeepDeletedCells, META_TABLE, TableDescriptor, TableName,
+    TableState,
 };

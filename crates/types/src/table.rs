@@ -119,6 +119,21 @@ pub enum KeepDeletedCells {
     Ttl,
 }
 
+/// How the files of a family are compressed; the stronger the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4, and LZO, which is its like.
+    Lz4,
+    /// Snappy.
+    Snappy,
+    /// Deflate in zlib's frame, for GZ.
+    Zlib,
+    /// Zstandard, and BZIP2, LZMA and BROTLI, which are slower for the same size.
+    Zstd,
+}
+
 /// A column family: what the client sent, unknown keys included, and typed access to what changes semantics
 /// (hbase-protocol.md 8.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,6 +213,18 @@ impl FamilyDescriptor {
             Some(text) if text == "TRUE" => KeepDeletedCells::True,
             Some(text) if text == "TTL" => KeepDeletedCells::Ttl,
             _ => KeepDeletedCells::False,
+        }
+    }
+
+    /// COMPRESSION.
+    pub fn compression(&self) -> Compression {
+        let text = self.attribute("COMPRESSION").unwrap_or_default();
+        match text.trim().to_ascii_uppercase().as_str() {
+            "LZ4" | "LZO" => Compression::Lz4,
+            "SNAPPY" => Compression::Snappy,
+            "GZ" => Compression::Zlib,
+            "ZSTD" | "BZIP2" | "LZMA" | "BROTLI" => Compression::Zstd,
+            _ => Compression::None,
         }
     }
 

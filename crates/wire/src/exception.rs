@@ -78,6 +78,7 @@ fn java(code: Code) -> Option<Java> {
         Code::RowTooBig => last("client.RowTooBigException"),
         Code::UnknownProtocol => last("exceptions.UnknownProtocolException"),
         Code::UnknownRegion => last("UnknownRegionException"),
+        Code::RegionState => last("client.DoNotRetryRegionException"),
         Code::MergeRegion => last("exceptions.MergeRegionException"),
         Code::AccessDenied => last("security.AccessDeniedException"),
         // Damage and our own faults do not go away by asking again, so the caller hears of them at once.

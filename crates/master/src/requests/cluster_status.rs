@@ -66,7 +66,8 @@ pub(super) async fn cluster_status<E: Env, W: World>(
         status.balancer_on = Some(active.switch("balancer", true));
     }
     if wanted.has(Part::MasterInfoPort) {
-        status.master_info_port = Some(-1);
+        // There is none; HBase without one says so, too.
+        status.master_info_port = Some(0);
     }
     known(active, &wanted, &mut status);
     if wanted.has(Part::LiveServers) {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Handler, Reply};
-use cadastre_types::{Error, Result, TableName};
+use cadastre_types::{Code, Error, RegionInfo, Result, TableName};
 use cadastre_wire::{Message, Service, convert, pb};
 
 use crate::active::Active;
@@ -32,12 +32,18 @@ use crate::world::World;
 /// client's first question for the result finds it. Without it clients that poll pause longer than the work takes.
 const PROMPT: Duration = Duration::from_millis(50);
 
+/// Start key of the region that stands for a table's large objects (HBase's `MobConstants.MOB_REGION_NAME`).
+const LARGE_OBJECTS: &[u8] = b".mob";
+
 /// The master as `rpc` sees it.
 pub(crate) struct Dispatch<E: Env>(pub(crate) Arc<Shared<E>>);
 
 impl<E: Env> Handler for Dispatch<E> {
     fn serves(&self, service: Service) -> bool {
-        matches!(service, Service::Master | Service::ClientMeta)
+        matches!(
+            service,
+            Service::Master | Service::ClientMeta | Service::Admin
+        )
     }
 
     fn cluster_id(&self) -> String {
@@ -47,9 +53,58 @@ impl<E: Env> Handler for Dispatch<E> {
     async fn call(&self, call: Call) -> Result<Reply> {
         match call.service {
             Service::ClientMeta => registry::call(&self.0, &call).await,
+            Service::Admin => server_call(&self.0, &call),
             _ => master_call(&self.0, &call).await,
         }
     }
+}
+
+/// `AdminService`: HBase's master is a server, too, which serves no region.
+fn server_call<E: Env>(shared: &Arc<Shared<E>>, call: &Call) -> Result<Reply> {
+    match call.method.as_str() {
+        // There is nothing that a running master could read anew; HBase's answer is empty, too.
+        "UpdateConfiguration" => Ok(reply(&pb::UpdateConfigurationResponse::default())),
+        "GetServerInfo" => Ok(reply(&pb::GetServerInfoResponse {
+            server_info: pb::ServerInfo {
+                server_name: convert::server_name_pb(&shared.name),
+                webui_port: None,
+            },
+        })),
+        "GetOnlineRegion" => Ok(reply(&pb::GetOnlineRegionResponse::default())),
+        "GetRegionLoad" => Ok(reply(&pb::GetRegionLoadResponse::default())),
+        "GetRegionInfo" => large_objects(shared, call),
+        "CompactRegion" | "FlushRegion" | "GetStoreFile" => Err(serves_no_region(shared)),
+        _ => Err(unknown(call)),
+    }
+}
+
+fn serves_no_region<E: Env>(shared: &Arc<Shared<E>>) -> Error {
+    Error::new(
+        Code::NotServingRegion,
+        format!("{} is a master and serves no region", shared.name),
+    )
+}
+
+/// Clients ask the master how the compaction of a table's large objects goes, by a region of that name which nobody serves. Large
+/// objects lie in the regions' own files here, so none goes on.
+fn large_objects<E: Env>(shared: &Arc<Shared<E>>, call: &Call) -> Result<Reply> {
+    let request: pb::GetRegionInfoRequest = param(call)?;
+    let name = request.region.value;
+    let parts = cadastre_wire::meta::row_parts(&name);
+    if parts
+        .rest
+        .is_none_or(|rest| rest.start_key != LARGE_OBJECTS)
+    {
+        return Err(serves_no_region(shared));
+    }
+    let table = TableName::parse(&String::from_utf8_lossy(parts.table))?;
+    let start = Bytes::from_static(LARGE_OBJECTS);
+    let info = RegionInfo::new(table, start, Bytes::new(), 0);
+    Ok(reply(&pb::GetRegionInfoResponse {
+        region_info: convert::region_info_pb(&info),
+        compaction_state: Some(pb::get_region_info_response::CompactionState::None as i32),
+        ..Default::default()
+    }))
 }
 
 async fn master_call<E: Env>(shared: &Arc<Shared<E>>, call: &Call) -> Result<Reply> {
@@ -87,12 +142,14 @@ async fn question<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "ListNamespaceDescriptors" => Ok(namespaces::descriptors(active)),
         "ListNamespaces" => Ok(namespaces::names(active)),
         "GetProcedures" => Ok(procedures::procedures(active)),
+        "GetLogEntries" => procedures::log_entries(call),
         // Lists that are empty because what they list does not exist here: an empty message.
         "GetLocks" => Ok(procedures::locks(active)),
-        "ListReplicationPeers" | "GetCompletedSnapshots" => Ok(Reply::default()),
-        "ListDecommissionedRegionServers" => Ok(reply(
-            &pb::ListDecommissionedRegionServersResponse::default(),
-        )),
+        "ListReplicationPeers"
+        | "GetCompletedSnapshots"
+        | "GetSpaceQuotaRegionSizes"
+        | "GetQuotaStates" => Ok(Reply::default()),
+        "ListDecommissionedRegionServers" => Ok(regions::decommissioned(active)),
         _ => Err(unknown(call)),
     }
 }
@@ -109,6 +166,9 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "AddColumn" => alter::add_family(active, call).await,
         "DeleteColumn" => alter::delete_family(active, call).await,
         "ModifyColumn" => alter::modify_family(active, call).await,
+        "ModifyTableStoreFileTracker" => alter::table_tracker(active, call).await,
+        "ModifyColumnStoreFileTracker" => alter::family_tracker(active, call).await,
+        "ExecMasterService" => exec_service(call),
         "CreateNamespace" => namespaces::create(active, call).await,
         "ModifyNamespace" => namespaces::modify(active, call).await,
         "DeleteNamespace" => namespaces::delete(active, call).await,
@@ -120,6 +180,11 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "MoveRegion" => regions::move_region(active, call).await,
         "Balance" => regions::balance(active, call).await,
         "AssignRegion" => regions::assign_region(active, call).await,
+        "UnassignRegion" => regions::unassign_region(active, call).await,
+        "OfflineRegion" => regions::offline_region(active, call),
+        "TruncateRegion" => regions::truncate_region(active, call).await,
+        "DecommissionRegionServers" => regions::decommission(active, call).await,
+        "RecommissionRegionServer" => regions::recommission(active, call).await,
         "getLastMajorCompactionTimestamp" => regions::major_compaction(active, call).await,
         "getLastMajorCompactionTimestampForRegion" => {
             regions::major_compaction_of_region(active, call).await
@@ -135,6 +200,18 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         })),
         _ => switches::call(active, call).await,
     }
+}
+
+/// There is no endpoint of the master.
+fn exec_service(call: &Call) -> Result<Reply> {
+    let request: pb::CoprocessorServiceRequest = param(call)?;
+    Err(Error::new(
+        Code::UnknownProtocol,
+        format!(
+            "No registered Master Coprocessor Endpoint found for {}",
+            request.call.service_name
+        ),
+    ))
 }
 
 fn unknown(call: &Call) -> Error {
@@ -160,7 +237,7 @@ fn user_table(name: &pb::TableName, doing: &str) -> Result<TableName> {
     let table = convert::table_name(name)?;
     if table == TableName::meta() {
         return Err(Error::new(
-            cadastre_types::Code::Constraint,
+            Code::Constraint,
             format!("Cannot {doing} catalog table {table}"),
         ));
     }

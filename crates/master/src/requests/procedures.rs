@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cadastre_rpc::{Call, Reply};
-use cadastre_types::Result;
+use cadastre_types::{Error, Result};
 use cadastre_wire::pb;
 
 use super::{param, reply};
@@ -15,6 +15,9 @@ use crate::world::World;
 /// How long a question for a result waits for it. Clients ask again after pauses that grow; an answer at the very end of the
 /// procedure spares them. Below the time from which a call counts as slow, and far below any client's time-out.
 const RESULT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the Java classes of answers about the balancer begin with.
+const LOG_ANSWERS: &str = "org.apache.hadoop.hbase.shaded.protobuf.generated.MasterProtos$";
 
 pub(super) async fn result<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
     use pb::get_procedure_result_response::State;
@@ -51,6 +54,23 @@ pub(super) fn procedures<W: World>(active: &Active<W>) -> Reply {
     reply(&pb::GetProceduresResponse {
         procedure: finished.chain(running).collect(),
     })
+}
+
+/// The balancer's decisions and refusals are not kept for clients, which is HBase's default, too: an empty list of what was asked for.
+pub(super) fn log_entries(call: &Call) -> Result<Reply> {
+    let request: pb::LogRequest = param(call)?;
+    let kinds = ["BalancerDecisions", "BalancerRejections"];
+    let asked = |kind: &&str| request.log_class_name.ends_with(&format!("{kind}Request"));
+    let kind = kinds.into_iter().find(asked).ok_or_else(|| {
+        Error::invalid(format!(
+            "Invalid request params: no log is kept for {}",
+            request.log_class_name
+        ))
+    })?;
+    Ok(reply(&pb::LogEntry {
+        log_class_name: format!("{LOG_ANSWERS}{kind}Response"),
+        log_message: bytes::Bytes::new(),
+    }))
 }
 
 /// The locks that procedures hold.

@@ -8,8 +8,8 @@ use cadastre_types::{
 };
 use cadastre_wire::{convert, pb};
 
-use super::{param, reply, switches};
-use crate::active::{Active, Answer};
+use super::{begin, nonce, param, reply, switches, unknown};
+use crate::active::{Active, Answer, decommission_switch};
 use crate::assignment;
 use crate::procedure::{Lock, Nonce, Operation, ProcedureId};
 use crate::world::World;
@@ -49,7 +49,7 @@ async fn begin_move<W: World>(
     region: RegionInfo,
     to: Option<ServerName>,
 ) -> Result<ProcedureId> {
-    let live = active.world().servers().borrow().clone();
+    let live = active.placeable();
     let lock = Lock::Table(region.table.clone());
     let encoded = region.encoded_name();
     active
@@ -80,7 +80,7 @@ async fn begin_move<W: World>(
 /// Evens out the servers' numbers of regions, if the switch allows it, and answers when that is done.
 pub(super) async fn balance<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
     let request: pb::BalanceRequest = param(call)?;
-    let live = active.world().servers().borrow().clone();
+    let live = active.placeable();
     let in_transition = !active.state().in_transition.is_empty();
     if !switches::get(active, switches::BALANCER) || in_transition && !request.ignore_rit() {
         return Ok(reply(&pb::BalanceResponse {
@@ -114,8 +114,154 @@ pub(super) async fn assign_region<W: World>(active: &Active<W>, call: &Call) -> 
         c.expect_state(&region.table, TableState::Enabled)
             .map(|_| ())
     })?;
+    let encoded = region.encoded_name();
+    let open = active.with_catalog(|c| c.region(&encoded).is_some_and(|r| r.open_on().is_some()));
+    if !active.state().unassigned.remove(&encoded) && open {
+        return Err(wrong_state(&region, "OPEN"));
+    }
     active.reconcile().await;
     Ok(reply(&pb::AssignRegionResponse {}))
+}
+
+/// HBase's words for a region that is not in the state that a call is for.
+fn wrong_state(region: &RegionInfo, state: &str) -> Error {
+    Error::new(
+        Code::RegionState,
+        format!(
+            "Unexpected state for {}, state={state}",
+            region.encoded_name()
+        ),
+    )
+}
+
+/// Closes a region and leaves it closed until it is assigned, its table is enabled anew, or another master begins.
+pub(super) async fn unassign_region<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    let request: pb::UnassignRegionRequest = param(call)?;
+    let region = named(active, &request.region)?;
+    let lock = Lock::Table(region.table.clone());
+    let encoded = region.encoded_name();
+    // Before it is closed, or the next pass of the reconciliation opens it again.
+    let first = active.state().unassigned.insert(encoded.clone());
+    let begun = active
+        .submit(
+            lock,
+            Nonce::default(),
+            &call.peer.user,
+            move |catalog, _| {
+                catalog.expect_state(&region.table, TableState::Enabled)?;
+                let entry = catalog
+                    .region(&encoded)
+                    .ok_or_else(|| Error::new(Code::UnknownRegion, encoded.to_string()))?;
+                if entry.open_on().is_none() {
+                    return Err(wrong_state(&region, "CLOSED"));
+                }
+                Ok(Operation::UnassignRegion { region })
+            },
+        )
+        .await;
+    match begun {
+        Ok(id) => wait(active, id).await?,
+        Err(error) => {
+            if first {
+                let region = EncodedName::from_specifier(&request.region.value);
+                active.state().unassigned.remove(&region);
+            }
+            return Err(error);
+        }
+    }
+    Ok(reply(&pb::UnassignRegionResponse {}))
+}
+
+/// HBase forgets where a region is without closing it, to repair what this master repairs by itself.
+pub(super) fn offline_region<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    let request: pb::OfflineRegionRequest = param(call)?;
+    named(active, &request.region)?;
+    Err(unknown(call))
+}
+
+/// Replaces a region by an empty one.
+pub(super) async fn truncate_region<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    let request: pb::TruncateRegionRequest = param(call)?;
+    let region = convert::region_info(&request.region_info)?;
+    let encoded = region.encoded_name();
+    let mark = nonce(request.nonce_group, request.nonce);
+    let lock = Lock::Table(region.table.clone());
+    let proc_id = begin(active, call, lock, mark, move |catalog, region_id| {
+        catalog.expect_state(&region.table, TableState::Enabled)?;
+        let old = catalog
+            .region(&encoded)
+            .ok_or_else(|| Error::new(Code::UnknownRegion, encoded.to_string()))?
+            .info
+            .clone();
+        let new = RegionInfo::new(
+            old.table.clone(),
+            old.start_key.clone(),
+            old.end_key.clone(),
+            region_id,
+        );
+        Ok(Operation::TruncateRegion { old, new })
+    })
+    .await?;
+    Ok(reply(&pb::TruncateRegionResponse {
+        proc_id: Some(proc_id),
+    }))
+}
+
+/// Takes servers out of those that get regions; with `offload`, moves what they have to others.
+pub(super) async fn decommission<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    let request: pb::DecommissionRegionServersRequest = param(call)?;
+    let live = active.world().servers().borrow().clone();
+    for name in &request.server_name {
+        let server = convert::server_name(name)?;
+        // As HBase: one that is not there is passed over.
+        if live.contains(&server) {
+            let switch = decommission_switch(&server);
+            active.set_switch(&switch, false, true).await;
+        }
+    }
+    let gone = active.decommissioned();
+    let left = active.placeable();
+    if request.offload && left.is_disjoint(&gone) {
+        let moving: Vec<RegionInfo> = active.with_catalog(|catalog| {
+            catalog
+                .regions()
+                .filter(|region| region.open_on().is_some_and(|server| gone.contains(server)))
+                .map(|region| region.info.clone())
+                .collect()
+        });
+        for region in moving {
+            // One that is gone or disabled by now has left by itself.
+            match begin_move(active, call, region, None).await {
+                Ok(id) => wait(active, id).await?,
+                Err(error) => tracing::info!(%error, "a region does not move any more"),
+            }
+        }
+    }
+    Ok(reply(&pb::DecommissionRegionServersResponse {}))
+}
+
+/// Gives a server regions again; those that are named are moved to it.
+pub(super) async fn recommission<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
+    let request: pb::RecommissionRegionServerRequest = param(call)?;
+    let server = convert::server_name(&request.server_name)?;
+    let live = active.world().servers().borrow().clone();
+    if live.contains(&server) {
+        let switch = decommission_switch(&server);
+        active.set_switch(&switch, false, false).await;
+        for region in &request.region {
+            let region = named(active, region)?;
+            let id = begin_move(active, call, region, Some(server.clone())).await?;
+            wait(active, id).await?;
+        }
+    }
+    Ok(reply(&pb::RecommissionRegionServerResponse {}))
+}
+
+pub(super) fn decommissioned<W: World>(active: &Active<W>) -> Reply {
+    let servers = active.decommissioned();
+    reply(&pb::ListDecommissionedRegionServersResponse {
+        server_name: servers.iter().map(convert::server_name_pb).collect(),
+    })
 }
 
 async fn wait<W: World>(active: &Active<W>, id: ProcedureId) -> Result<()> {
@@ -136,7 +282,6 @@ async fn oldest<W: World>(
     table: &TableName,
     only: Option<&EncodedName>,
 ) -> Result<i64> {
-    active.with_catalog(|catalog| catalog.table(table).map(|_| ()))?;
     let live = active.world().servers().borrow().clone();
     let mut oldest: Option<u64> = None;
     for server in &live {
@@ -169,10 +314,14 @@ pub(super) async fn major_compaction_of_region<W: World>(
     call: &Call,
 ) -> Result<Reply> {
     let request: pb::MajorCompactionTimestampForRegionRequest = param(call)?;
-    let region = named(active, &request.region)?;
-    let encoded = region.encoded_name();
+    let encoded = EncodedName::from_specifier(&request.region.value);
+    let table = active.with_catalog(|c| c.region(&encoded).map(|entry| entry.info.table.clone()));
+    let compaction_timestamp = match table {
+        Some(table) => oldest(active, &table, Some(&encoded)).await?,
+        None => 0,
+    };
     Ok(reply(&pb::MajorCompactionTimestampResponse {
-        compaction_timestamp: oldest(active, &region.table, Some(&encoded)).await?,
+        compaction_timestamp,
     }))
 }
 

@@ -4,7 +4,7 @@
 //! may run, and a client that turned it off finds it off. Asking for a run of what does not exist is refused.
 
 use cadastre_rpc::{Call, Reply};
-use cadastre_types::Result;
+use cadastre_types::{Result, TableDescriptor};
 use cadastre_wire::pb;
 
 use super::{param, reply, unknown};
@@ -22,6 +22,7 @@ const SPLIT: Switch = Switch("split", true);
 const MERGE: Switch = Switch("merge", true);
 const CLEANER: Switch = Switch("cleaner", true);
 const SNAPSHOT_CLEANUP: Switch = Switch("snapshot-cleanup", true);
+const PEER_MODIFICATION: Switch = Switch("peer-modification", true);
 
 async fn set<W: World>(active: &Active<W>, switch: Switch, on: bool) -> bool {
     active.set_switch(switch.0, switch.1, on).await
@@ -79,6 +80,34 @@ pub(super) async fn call<W: World>(active: &Active<W>, call: &Call) -> Result<Re
             let request: pb::IsSplitOrMergeEnabledRequest = param(call)?;
             Ok(reply(&pb::IsSplitOrMergeEnabledResponse {
                 enabled: get(active, switch_of(request.switch_type)),
+            }))
+        }
+        // Tables that ask for it would have to be split and merged; no others are looked at.
+        "Normalize" => {
+            let asks = |d: &TableDescriptor| d.attribute("NORMALIZATION_ENABLED") == Some("true");
+            let any = active.with_catalog(|c| c.tables().any(|(_, t)| asks(&t.descriptor)));
+            let on = get(active, NORMALIZER);
+            if any && on {
+                return Err(unknown(call));
+            }
+            Ok(reply(&pb::NormalizeResponse { normalizer_ran: on }))
+        }
+        // As HBase where quotas are not enabled.
+        "SwitchRpcThrottle" => Ok(reply(&pb::SwitchRpcThrottleResponse {
+            previous_rpc_throttle_enabled: false,
+        })),
+        "IsRpcThrottleEnabled" => Ok(reply(&pb::IsRpcThrottleEnabledResponse {
+            rpc_throttle_enabled: false,
+        })),
+        "ReplicationPeerModificationSwitch" => {
+            let request: pb::ReplicationPeerModificationSwitchRequest = param(call)?;
+            Ok(reply(&pb::ReplicationPeerModificationSwitchResponse {
+                previous_value: set(active, PEER_MODIFICATION, request.on).await,
+            }))
+        }
+        "IsReplicationPeerModificationEnabled" => {
+            Ok(reply(&pb::IsReplicationPeerModificationEnabledResponse {
+                enabled: get(active, PEER_MODIFICATION),
             }))
         }
         _ => cleaners(active, call).await,

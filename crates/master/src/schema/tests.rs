@@ -36,6 +36,8 @@ fn what_clients_send_is_accepted() {
         ("MIN_VERSIONS", "0"),
         ("ENCRYPTION", ""),
         ("REPLICATION_SCOPE", "1"),
+        ("REPLICATION_SCOPE", "2"),
+        ("NEW_VERSION_BEHAVIOR", "yes"),
     ] {
         check_table(&with_family(key, value)).unwrap_or_else(|e| panic!("{key}={value}: {e}"));
     }
@@ -46,6 +48,18 @@ fn what_clients_send_is_accepted() {
         ("MAX_FILESIZE", "10737418240"),
         ("OWNER", "me"),
         ("READONLY", "true"),
+        // Java reads every other text as false.
+        ("READONLY", "1"),
+        ("MERGE_ENABLED", "x"),
+        (
+            "SPLIT_POLICY",
+            "org.apache.hadoop.hbase.regionserver.DisabledRegionSplitPolicy",
+        ),
+        (
+            "coprocessor$1",
+            "|org.apache.hadoop.hbase.coprocessor.AggregateImplementation|1001|",
+        ),
+        ("hbase.store.file-tracker.impl", "file"),
     ] {
         check_table(&with_attribute(key, value)).unwrap_or_else(|e| panic!("{key}={value}: {e}"));
     }
@@ -73,8 +87,8 @@ fn what_makes_no_sense_or_would_be_a_lie_is_refused() {
         ("COMPRESSION", "MAGIC"),
         ("KEEP_DELETED_CELLS", "PERHAPS"),
         ("ENCRYPTION", "AES"),
-        ("REPLICATION_SCOPE", "7"),
-        ("NEW_VERSION_BEHAVIOR", "yes"),
+        ("REPLICATION_SCOPE", "-1"),
+        ("BLOOMFILTER", "ROWPREFIX_FIXED_LENGTH"),
     ] {
         assert!(
             check_table(&with_family(key, value)).is_err(),
@@ -87,7 +101,9 @@ fn what_makes_no_sense_or_would_be_a_lie_is_refused() {
         ("MAX_FILESIZE", "1024"),
         ("MEMSTORE_FLUSHSIZE", "1000"),
         ("DURABILITY", "HARD"),
-        ("READONLY", "1"),
+        ("SPLIT_POLICY", "org.example.Policy"),
+        ("hbase.store.file-tracker.impl", "MIGRATION"),
+        ("hbase.store.file-tracker.impl", "SOME"),
     ] {
         assert!(
             check_table(&with_attribute(key, value)).is_err(),
@@ -214,4 +230,24 @@ fn namespaces() {
     for bad in ["", "a b", "a-b", "a:b", "a.b"] {
         assert!(check_namespace(&Namespace::new(bad)).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn data_tiering_needs_its_engine() {
+    let engine = |name: &str| {
+        let mut family = FamilyDescriptor::new("f");
+        let mut set = |key: &str, value: &str| {
+            family
+                .configuration
+                .insert(key.to_owned(), value.to_owned());
+        };
+        set("hbase.hstore.datatiering.type", "TIME_RANGE");
+        set("hbase.hstore.engine.class", name);
+        check_table(&table().with_family(family))
+    };
+    let engines = "org.apache.hadoop.hbase.regionserver.";
+    engine(&format!("{engines}DateTieredStoreEngine")).unwrap();
+    assert!(engine(&format!("{engines}DefaultStoreEngine")).is_err());
+    let alone = with_attribute("hbase.hstore.datatiering.type", "TIME_RANGE");
+    assert!(check_table(&alone).is_err());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cadastre_env::Env;
-use cadastre_types::{Error, MutationKind, Result};
+use cadastre_types::{Error, Result};
 use cadastre_wire::cells::CellReader;
 use cadastre_wire::{convert, pb};
 
@@ -33,15 +33,7 @@ pub(super) async fn mutate_rows<E: Env>(
         .mutation_request
         .iter()
         .map(|mutation| {
-            let mutation = convert::mutation(mutation, &mut cells)
-                .map_err(|error| Error::invalid(error.message()))?;
-            match mutation.kind {
-                MutationKind::Put | MutationKind::Delete => Ok(mutation),
-                // Their answers, the new values, have no place in this service's.
-                kind => Err(Error::invalid(format!(
-                    "Action must be Put or Delete. But was: {kind:?}"
-                ))),
-            }
+            convert::mutation(mutation, &mut cells).map_err(|error| Error::invalid(error.message()))
         })
         .collect::<Result<Vec<_>>>()?;
     let conditions = request

@@ -18,6 +18,10 @@ pub(crate) fn compact_region<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Re
     if let Some(family) = &request.family {
         hosted.region.descriptor().family(family)?;
     }
+    // As HBase: asked for while compactions are switched off, none begins.
+    if !server.store.compactions_on() {
+        return Ok(reply(&pb::CompactRegionResponse::default()));
+    }
     let major = request.major.unwrap_or(false);
     let core = hosted.core;
     // Counted before the answer, so that who asks for the state afterwards sees it.

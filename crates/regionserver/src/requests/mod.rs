@@ -14,6 +14,7 @@ pub(crate) mod region_load;
 pub(crate) mod registry;
 pub(crate) mod scan;
 pub(crate) mod server_info;
+pub(crate) mod upkeep;
 
 use cadastre_rpc::{Call, Reply};
 use cadastre_types::{EncodedName, Result};

@@ -41,6 +41,19 @@ pub(crate) fn online_regions<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Re
     }))
 }
 
+/// The files that hold the named families: those of the region, since families share them.
+pub(crate) fn store_files<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
+    let request: pb::GetStoreFileRequest = param(call)?;
+    let hosted = server.regions.find(&encoded_name(&request.region))?;
+    let descriptor = hosted.region.descriptor();
+    for family in &request.family {
+        descriptor.family(family)?;
+    }
+    Ok(reply(&pb::GetStoreFileResponse {
+        store_file: hosted.region.file_names()?,
+    }))
+}
+
 fn state((minor, major): (bool, bool)) -> CompactionState {
     match (minor, major) {
         (false, false) => CompactionState::None,

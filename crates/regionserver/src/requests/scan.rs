@@ -129,12 +129,16 @@ async fn run<E: Env>(
     mut scanner: Box<OpenScanner<E>>,
     opened: bool,
 ) -> Result<Reply> {
-    let still_open = server
-        .regions
-        .find(&scanner.hosted.region.info().encoded_name());
-    if let Err(error) = still_open {
+    // Asked of the region itself: a look-up by its name would cost a hash of the name for every call.
+    if scanner.hosted.region.is_closed() {
         server.scanners.remove(id, None);
-        return Err(error);
+        return Err(Error::new(
+            Code::NotServingRegion,
+            format!(
+                "{} is not online on this server",
+                scanner.hosted.region.info().encoded_name()
+            ),
+        ));
     }
     if !opened {
         if let Err(error) = check_sequence(request, scanner.next_call_seq) {

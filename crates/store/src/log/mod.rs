@@ -335,6 +335,14 @@ impl<E: Env> Log<E> {
         follow::end(&self.shared, name).await
     }
 
+    /// Waits until all that was queued is on the device.
+    pub(crate) async fn sync(&self) -> Result<()> {
+        for lane in &self.lanes {
+            lane.sync().await?;
+        }
+        Ok(())
+    }
+
     /// Writes what waits and stops the lanes.
     pub(crate) async fn close(&self) -> Result<()> {
         for lane in &self.lanes {

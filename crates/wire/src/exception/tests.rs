@@ -75,6 +75,7 @@ fn classes_of_section_9() {
         (Code::RequestTooBig, "exceptions.RequestTooBigException"),
         (Code::RowTooBig, "client.RowTooBigException"),
         (Code::UnknownProtocol, "exceptions.UnknownProtocolException"),
+        (Code::RegionState, "client.DoNotRetryRegionException"),
         (Code::UnknownRegion, "UnknownRegionException"),
         (Code::MergeRegion, "exceptions.MergeRegionException"),
         (Code::AccessDenied, "security.AccessDeniedException"),
