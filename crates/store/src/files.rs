@@ -27,6 +27,12 @@ const FILE: &str = "major";
 
 const HEAD: &str = "cadastre major compaction\nformat 1\nended ";
 
+/// HBase's setting of how many files a minor compaction takes at least, and its older name.
+const COMPACTION_MIN: [&str; 2] = [
+    "hbase.hstore.compaction.min",
+    "hbase.hstore.compactionThreshold",
+];
+
 /// Longest such object that is read, bytes; ours has about 60.
 const FILE_MAX: u64 = 1024;
 
@@ -154,6 +160,24 @@ pub(crate) fn compression(descriptor: &TableDescriptor) -> Option<CompressionCod
     }
 }
 
+/// Files from which a minor compaction begins, where the table or a family says so: a family's word goes before the table's, and the
+/// least of the families' holds, since they share their files.
+pub(crate) fn compaction_min(descriptor: &TableDescriptor) -> Option<usize> {
+    let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<usize>().ok());
+    let of_table = COMPACTION_MIN.iter().find_map(|key| {
+        number(descriptor.configuration.get(*key).map(String::as_str))
+            .or_else(|| number(descriptor.attribute(key)))
+    });
+    let families = descriptor.families.values().map(|family| {
+        let own = COMPACTION_MIN.iter().find_map(|key| {
+            number(family.configuration.get(*key).map(String::as_str))
+                .or_else(|| number(family.attribute(key)))
+        });
+        own.or(of_table)
+    });
+    families.flatten().min().map(|least| least.max(2))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +201,26 @@ mod tests {
         ] {
             assert_eq!(parse(bad.as_bytes()), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_familys_least_number_of_files_goes_before_the_tables() {
+        let key = COMPACTION_MIN[0];
+        let plain = TableDescriptor::new(TableName::parse("t").unwrap());
+        let family = |name: &'static str| FamilyDescriptor::new(name);
+        assert_eq!(
+            compaction_min(&plain.clone().with_family(family("f"))),
+            None
+        );
+        let mut table = plain.with_family(family("f"));
+        table.attributes.insert(key.into(), "5".into());
+        assert_eq!(compaction_min(&table), Some(5));
+        let table = table.with_family(family("g").with(key, "1"));
+        assert_eq!(
+            compaction_min(&table),
+            Some(2),
+            "one file is merged already"
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ use tokio::sync::Semaphore;
 
 use crate::compaction;
 use crate::database::Database;
+use crate::db::L0_BUSY;
+use crate::files;
 use crate::filter::{CellFilters, WideRows};
 use crate::region::RegionShared;
 use crate::store::StoreShared;
@@ -76,7 +78,8 @@ async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
         if database.is_closed() {
             continue;
         }
-        let due = database.db.manifest().l0().len() >= store.config.compact_at_files;
+        let files = database.db.manifest().l0().len();
+        let due = files > 1 && files >= compact_at(store, &database);
         if due && store.compactions.load(Ordering::SeqCst) {
             start_compaction(store, state, database);
         } else {
@@ -86,6 +89,16 @@ async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
     metrics::gauge!("cadastre_store_unflushed_bytes")
         .set(store.unflushed.load(Ordering::Relaxed) as f64);
     metrics::gauge!("cadastre_log_segments").set(store.log.segments() as f64);
+}
+
+/// Files that a flush made at which a database is compacted: by its table, but before writes would have to wait, or by the store.
+fn compact_at<E: Env>(store: &StoreShared<E>, database: &Database<E>) -> usize {
+    database
+        .region()
+        .and_then(|region| files::compaction_min(&region.descriptor()))
+        .map_or(store.config.compact_at_files, |least| {
+            least.min(L0_BUSY / 2)
+        })
 }
 
 async fn flush<E: Env>(database: &Arc<Database<E>>) {
@@ -227,6 +240,12 @@ pub(crate) async fn compact_region<E: Env>(
     major: bool,
 ) -> Result<()> {
     let database = &region.database;
+    if !major && let Some(least) = files::compaction_min(&region.descriptor()) {
+        let manifest = database.db.manifest();
+        if manifest.l0().len() + manifest.compacted().len() < least {
+            return Ok(());
+        }
+    }
     if major {
         // All of it: what is in memory too.
         database.flush().await?;

@@ -472,6 +472,7 @@ enum Wish {
     DropFamily,
     Flush,
     Move,
+    TruncateRegion,
     Disable,
     Enable,
     Truncate,
@@ -533,6 +534,15 @@ fn plan(wish: Wish, catalog: &Catalog, region_id: u64) -> Result<Operation> {
             Operation::MoveRegion {
                 region: regions().remove(0),
                 to: Some(server(2)),
+            }
+        }
+        Wish::TruncateRegion => {
+            catalog.expect_state(&table, TableState::Enabled)?;
+            let old = regions().remove(0);
+            let (start, end) = (old.start_key.clone(), old.end_key.clone());
+            Operation::TruncateRegion {
+                new: RegionInfo::new(table, start, end, region_id),
+                old,
             }
         }
         Wish::Disable => {
@@ -647,6 +657,7 @@ const LIFE: [Wish; 13] = [
     Wish::AddFamily,
     Wish::Flush,
     Wish::Move,
+    Wish::TruncateRegion,
     Wish::Disable,
     Wish::DropFamily,
     Wish::Enable,

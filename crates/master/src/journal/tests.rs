@@ -71,6 +71,13 @@ fn operations() -> Vec<Operation> {
             families: vec![Bytes::from_static(b"f")],
             regions: new.clone(),
         },
+        Operation::TruncateRegion {
+            old: regions[0].clone(),
+            new: new[0].clone(),
+        },
+        Operation::UnassignRegion {
+            region: new[0].clone(),
+        },
         Operation::MoveRegion {
             region: new[0].clone(),
             to: None,

@@ -159,6 +159,8 @@ fn life() -> Vec<(Operation, Option<TableState>)> {
         table: table.clone(),
         regions: regions(id),
     };
+    // As truncating the first region leaves them.
+    let mixed: Vec<RegionInfo> = [&regions(3)[..1], &regions(2)[1..]].concat();
     use TableState::{Disabled, Enabled};
     vec![
         (Operation::CreateNamespace(Namespace::new("ns")), None),
@@ -203,11 +205,30 @@ fn life() -> Vec<(Operation, Option<TableState>)> {
             },
             Some(Enabled),
         ),
-        (disable(2), Some(Disabled)),
+        (
+            Operation::UnassignRegion {
+                region: regions(2)[1].clone(),
+            },
+            Some(Enabled),
+        ),
+        (
+            Operation::TruncateRegion {
+                old: regions(2)[0].clone(),
+                new: regions(3)[0].clone(),
+            },
+            Some(Enabled),
+        ),
+        (
+            Operation::DisableTable {
+                table: table.clone(),
+                regions: mixed.clone(),
+            },
+            Some(Disabled),
+        ),
         (
             Operation::DeleteTable {
                 table: table.clone(),
-                regions: regions(2),
+                regions: mixed,
             },
             None,
         ),
@@ -250,7 +271,7 @@ fn each_operation_ends_the_same_wherever_the_master_dies() {
     let catalog = world.catalog();
     assert_eq!(catalog.tables().count(), 0);
     assert_eq!(catalog.regions().count(), 0);
-    assert_eq!(catalog.garbage().count(), 4, "both generations of regions");
+    assert_eq!(catalog.garbage().count(), 5, "all generations of regions");
     assert!(world.open.is_empty());
 }
 
