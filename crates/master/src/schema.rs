@@ -42,8 +42,15 @@ const SPLIT_POLICIES: [&str; 7] = [
     "SteppingSplitPolicy",
 ];
 
-/// Trackers of a store's files that a descriptor may name; HBase passes through a third one by itself.
+/// Trackers of a store's files that a client may ask for.
 const TRACKERS: [&str; 2] = ["DEFAULT", "FILE"];
+
+/// The tracker that stands for the way between them, and the settings that name both.
+const MIGRATION: &str = "MIGRATION";
+const MIGRATION_ENDS: [&str; 2] = [
+    "hbase.store.file-tracker.migration.src.impl",
+    "hbase.store.file-tracker.migration.dst.impl",
+];
 
 /// HBase's lower limits: `hbase.hregion.max.filesize.limit` and `hbase.hregion.memstore.flush.size.limit`.
 const MAX_FILESIZE_MIN: i64 = 2 * 1024 * 1024;
@@ -73,6 +80,12 @@ impl TableRecord {
             .attributes
             .entry(Bytes::from_static(STORE_FILE_TRACKER.as_bytes()))
             .or_insert_with(|| Bytes::from_static(b"DEFAULT"));
+        let tracker = descriptor.attribute(STORE_FILE_TRACKER);
+        if tracker.is_some_and(|tracker| tracker.eq_ignore_ascii_case(MIGRATION)) {
+            return Err(Error::invalid(format!(
+                "{MIGRATION} is no store file tracker of a new table."
+            )));
+        }
         let empty = Self {
             descriptor: TableDescriptor::new(descriptor.name.clone()),
             next_family_id: 1,
@@ -299,22 +312,39 @@ fn check_classes(descriptor: &TableDescriptor) -> Result<()> {
             )));
         }
     }
-    let of_table = descriptor.attribute(STORE_FILE_TRACKER).or_else(|| {
+    let of_table = |key: &str| {
         descriptor
-            .configuration
-            .get(STORE_FILE_TRACKER)
-            .map(String::as_str)
-    });
-    let of_families = descriptor.families.values().filter_map(|family| {
-        family
-            .configuration
-            .get(STORE_FILE_TRACKER)
-            .map(String::as_str)
-    });
-    of_families.chain(of_table).try_for_each(check_tracker)
+            .attribute(key)
+            .or_else(|| descriptor.configuration.get(key).map(String::as_str))
+    };
+    check_trackers(&of_table)?;
+    descriptor.families.values().try_for_each(|family| {
+        check_trackers(&|key: &str| {
+            let own = family.configuration.get(key).map(String::as_str);
+            own.or_else(|| of_table(key))
+        })
+    })
 }
 
-/// Whether a descriptor may name this tracker of a store's files.
+/// The tracker of a store's files, and where it is HBase's way from one to the other, these two.
+fn check_trackers<'a>(setting: &impl Fn(&str) -> Option<&'a str>) -> Result<()> {
+    let Some(tracker) = setting(STORE_FILE_TRACKER) else {
+        return Ok(());
+    };
+    if !tracker.eq_ignore_ascii_case(MIGRATION) {
+        return check_tracker(tracker);
+    }
+    MIGRATION_ENDS
+        .iter()
+        .try_for_each(|key| match setting(key) {
+            Some(end) => check_tracker(end),
+            None => Err(Error::invalid(format!(
+                "The store file tracker {MIGRATION} needs {key}."
+            ))),
+        })
+}
+
+/// Whether a client may ask for this tracker of a store's files.
 ///
 /// # Errors
 /// [`Code::DoNotRetryIo`].
