@@ -651,7 +651,7 @@ fn summary(world: &ModelWorld) -> String {
     )
 }
 
-const LIFE: [Wish; 13] = [
+const LIFE: [Wish; 14] = [
     Wish::Namespace,
     Wish::Create,
     Wish::AddFamily,

@@ -1,5 +1,7 @@
 //! Names, descriptors and states of tables.
 
+use std::collections::BTreeSet;
+
 use cadastre_rpc::{Call, Reply};
 use cadastre_types::{Error, Result, TableDescriptor, TableName, TableState};
 use cadastre_wire::{convert, pb};
@@ -40,9 +42,6 @@ impl Wish {
     }
 
     fn wants(&self, name: &TableName) -> bool {
-        if !self.names.is_empty() {
-            return self.names.contains(name);
-        }
         (self.system || !name.is_system())
             && self
                 .namespace
@@ -54,9 +53,20 @@ impl Wish {
                 .is_none_or(|pattern| matches(pattern, name))
     }
 
-    /// The tables, `hbase:meta` among them, in the order of their names.
+    /// The tables, `hbase:meta` among them, in the order of their names; those that were named in the order in which they were.
     fn tables(&self, catalog: &Catalog) -> Vec<TableDescriptor> {
         let meta = TableDescriptor::meta();
+        if !self.names.is_empty() {
+            // Each once, or a request of one name many times would take memory without bound.
+            let mut seen = BTreeSet::new();
+            let names = self.names.iter().filter(|name| seen.insert(*name));
+            return names
+                .filter_map(|name| match *name == meta.name {
+                    true => Some(meta.clone()),
+                    false => catalog.table(name).ok().map(|t| (*t.descriptor).clone()),
+                })
+                .collect();
+        }
         let mut found: Vec<TableDescriptor> = catalog
             .tables()
             .map(|(_, table)| &*table.descriptor)
