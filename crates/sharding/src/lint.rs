@@ -174,7 +174,12 @@ fn unused_fields(program: &Program, found: &mut Vec<Finding>) {
 
 /// Lines of places that later lines cover.
 fn dead_places(program: &Program, found: &mut Vec<Finding>) {
+    /// Beyond so many comparisons, some seconds, nobody waits for this.
+    const COMPARISONS_MAX: u64 = 100_000_000;
     let lines = &program.rule().places;
+    if u64::from(program.shape().slots()) * lines.len() as u64 > COMPARISONS_MAX {
+        return;
+    }
     let mut used = BTreeSet::new();
     for slot in (0..program.shape().slots()).map(Slot) {
         if used.len() == lines.len() {
