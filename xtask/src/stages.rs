@@ -48,7 +48,7 @@ const SCENARIO: &str = "target/release/examples/scenario";
 pub(crate) fn run(name: &str) -> Result<(), String> {
     match name {
         "house" => house(),
-        "unit" => cargo(&["test", "--workspace", "--quiet"]),
+        "unit" => unit(),
         "planted" => planted(),
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
         "sim" => sim(),
@@ -95,6 +95,14 @@ fn house() -> Result<(), String> {
     doc.args(["doc", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings");
     finish(doc)
+}
+
+fn unit() -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--workspace", "--quiet"])
+        .env("CADASTRE_RULE_CASES", RULE_CASES);
+    finish(command)
 }
 
 pub(crate) fn fix() -> Result<(), String> {

@@ -27,6 +27,12 @@ enum Action {
     Refused(Error),
 }
 
+impl Action {
+    fn writes(&self) -> bool {
+        matches!(self, Self::Mutation(_) | Self::Call(_))
+    }
+}
+
 /// What one action came to.
 enum Answer {
     Nothing,
@@ -139,8 +145,15 @@ async fn run_region<E: Env>(
         .as_ref()
         .map(convert::condition)
         .transpose()?;
-    let core = hosted.core;
     let env = server.env.clone();
+    // Lookups run here, whichever core the region lives on: they spawn no tasks.
+    let is_read = !atomic && !actions.iter().any(Action::writes);
+    if is_read {
+        return Ok(RegionAnswer::Plain(
+            run_plain(&env, &hosted, actions, terms).await,
+        ));
+    }
+    let core = hosted.core;
     server
         .regions
         .on_core(core, move || {
@@ -211,6 +224,8 @@ async fn run_plain<E: Env>(
                 )));
             }
             Action::Get(get) => {
+                // Cached rows never make it wait: others on this core must get their turn all the same (C11).
+                tokio::task::coop::consume_budget().await;
                 let answer = read::get(env, hosted, &get).await.map(|row| {
                     read_bytes += row.iter().map(Cell::key_value_len).sum::<usize>();
                     if get.existence_only {
