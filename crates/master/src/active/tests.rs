@@ -763,7 +763,7 @@ async fn t8_a_master_that_was_stopped_and_replaced_is_refused_when_it_goes_on() 
     // Every kind was tried, with as many wishes as have it.
     assert_eq!(
         stopped.values().copied().collect::<Vec<i32>>(),
-        [7, 13, 9, 5],
+        [8, 14, 10, 6],
         "{stopped:?}"
     );
 }

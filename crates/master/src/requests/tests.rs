@@ -326,8 +326,8 @@ async fn what_is_not_there_is_refused_and_garbage_is_no_panic() {
     for method in [
         "SplitRegion",
         "Snapshot",
-        "Normalize",
-        "GetQuotaStates",
+        "Grant",
+        "SetQuota",
         "listNonsense",
     ] {
         let refused = done(&active, method, &pb::IsMasterRunningRequest {}).await;
