@@ -140,7 +140,7 @@ fn codes_come_back_or_become_their_plainest_kin() {
         let expected = match code {
             Code::Fenced | Code::RegionMoved => Code::NotServingRegion,
             Code::MasterStopped => Code::ServerNotRunningYet,
-            Code::Corrupt | Code::Internal => Code::DoNotRetryIo,
+            Code::Corrupt | Code::Internal | Code::LogTruncated => Code::DoNotRetryIo,
             Code::NotSent | Code::OutcomeUnknown | Code::NoServerForRegion | Code::Remote => {
                 Code::Io
             }
