@@ -6,6 +6,7 @@
 
 use cadastre_sharding::import::{Options, shardingsphere, tddl};
 use cadastre_sharding::{Program, Value, parse};
+use proptest::prelude::*;
 
 fn options() -> Options {
     Options {
@@ -138,4 +139,78 @@ rules:
             "first t_auto_2"
         ]
     );
+}
+
+/// An expression of Groovy on one column, and what Java makes of it for numbers that are not negative.
+#[derive(Debug, Clone)]
+enum Groovy {
+    Id,
+    Number(i64),
+    Add(Box<Groovy>, Box<Groovy>),
+    Times(Box<Groovy>, i64),
+    Modulo(Box<Groovy>, i64),
+    Divide(Box<Groovy>, i64),
+    Choose(Box<Groovy>, i64, Box<Groovy>, Box<Groovy>),
+}
+
+impl Groovy {
+    fn text(&self) -> String {
+        match self {
+            Self::Id => "#id,1_number,1024#".to_owned(),
+            Self::Number(it) => it.to_string(),
+            Self::Add(a, b) => format!("({} + {})", a.text(), b.text()),
+            Self::Times(a, n) => format!("{} * {n}", a.text()),
+            Self::Modulo(a, n) => format!("({}) % {n}", a.text()),
+            Self::Divide(a, n) => format!("({}).intdiv({n})", a.text()),
+            Self::Choose(a, n, yes, no) => {
+                format!("(({}) &gt; {n} ? {} : {})", a.text(), yes.text(), no.text())
+            }
+        }
+    }
+
+    fn java(&self, id: i64) -> i64 {
+        match self {
+            Self::Id => id,
+            Self::Number(it) => *it,
+            Self::Add(a, b) => a.java(id) + b.java(id),
+            Self::Times(a, n) => a.java(id) * n,
+            Self::Modulo(a, n) => a.java(id) % n,
+            Self::Divide(a, n) => a.java(id) / n,
+            Self::Choose(a, n, yes, no) => {
+                if a.java(id) > *n {
+                    yes.java(id)
+                } else {
+                    no.java(id)
+                }
+            }
+        }
+    }
+}
+
+fn groovy() -> impl Strategy<Value = Groovy> {
+    let leaf = prop_oneof![Just(Groovy::Id), (0_i64..1_000).prop_map(Groovy::Number)];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let boxed = inner.prop_map(Box::new);
+        prop_oneof![
+            (boxed.clone(), boxed.clone()).prop_map(|(a, b)| Groovy::Add(a, b)),
+            (boxed.clone(), 1_i64..9).prop_map(|(a, n)| Groovy::Times(a, n)),
+            (boxed.clone(), 1_i64..1_000).prop_map(|(a, n)| Groovy::Modulo(a, n)),
+            (boxed.clone(), 1_i64..100).prop_map(|(a, n)| Groovy::Divide(a, n)),
+            (boxed.clone(), 0_i64..500, boxed.clone(), boxed)
+                .prop_map(|(a, n, yes, no)| Groovy::Choose(a, n, yes, no)),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn imported_arithmetic_is_the_originals(expression in groovy(), ids in prop::collection::vec(0_i64..1_000_000_000, 1..20)) {
+        let body = format!("\"t_\" + (#id# * 0 + {}) % 37", expression.text());
+        let rule = tddl_rule(&array("tb", &body));
+        for id in ids {
+            let expected = format!(" t_{}", expression.java(id) % 37);
+            prop_assert_eq!(place(&rule, &[("id", Value::I64(id))]), expected, "{}", rule.rule());
+        }
+    }
 }
