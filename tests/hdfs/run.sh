@@ -8,6 +8,7 @@
 #   run.sh active|standby|kill|restart|ready|pause|cont DIR N
 #                                    ready: waits until N is out of start-up safemode
 #   run.sh killdn|restartdn DIR
+#   run.sh yardstick DIR             the proxy's long test by Hadoop's own client, until DIR/stop is there
 #   run.sh put DIR PATH              writes three files of one block each
 #   run.sh safemode DIR on|off|get
 #   run.sh mini DIR PORT0 PORT1 DNS  both NameNodes in one JVM, commands on stdin
@@ -145,6 +146,7 @@ case $cmd in
   cont) end "$(cd "$1" && pwd)" "nn$2" CONT ;;
   restart) D=$(cd "$1" && pwd); launch "$D" "nn$2" nn "$2"; await "$D" "nn$2" "NN$2 UP" ;;
   killdn) end "$(cd "$1" && pwd)" dn KILL ;;
+  yardstick) D=$(cd "$1" && pwd); rm -f "$D/stop"; (java_ yardstick "$D" $(cat "$D/ports")) 2>"$D/yardstick.err" ;;
   put) D=$(cd "$1" && pwd); (java_ put "$D" $(cat "$D/ports") "$2") >"$D/put.log" 2>&1 || { tail -5 "$D/put.log" >&2; exit 1; } ;;
   restartdn) D=$(cd "$1" && pwd); launch "$D" dn dn 2; await "$D" dn "DNS UP" ;;
   safemode)
@@ -153,5 +155,5 @@ case $cmd in
     done
     ;;
   mini) build; mkdir -p "$1"; OPTS="-Xmx${XMX:-512m} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"; java_ mini "$@" ;;
-  *) sed -n '2,19p' "$0"; exit 2 ;;
+  *) sed -n '2,20p' "$0"; exit 2 ;;
 esac

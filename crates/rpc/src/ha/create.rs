@@ -129,7 +129,7 @@ impl<E: Env> Maker<'_, E> {
             self.env.clock().clone(),
             self.protocol,
             provider,
-            Policies::all(settings.policy()),
+            settings.policies(),
             engine.ids(),
             self.env.rng("ha-delays"),
             self.events,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Rng};
@@ -69,7 +70,13 @@ pub struct Policies {
     pub default: Policy,
     /// By method's name.
     pub by_method: BTreeMap<&'static str, Policy>,
+    /// How long servers know a call again (`dfs.namenode.retrycache.expirytime.millis`): an at-most-once call that may have been done longer ago
+    /// is not repeated.
+    pub remembered: Duration,
 }
+
+/// A little less than the ten minutes for which a NameNode remembers calls: a try takes its way, too.
+const REMEMBERED: Duration = Duration::from_secs(9 * 60);
 
 impl Policies {
     /// One for all methods.
@@ -77,6 +84,7 @@ impl Policies {
         Self {
             default,
             by_method: BTreeMap::new(),
+            remembered: REMEMBERED,
         }
     }
 
@@ -243,6 +251,7 @@ impl<C: Clock> Proxy<C> {
         let mut progress = Progress::default();
         loop {
             let (server, seen) = shared.current();
+            let began = shared.clock.mono();
             shared.tell(Event::Try {
                 call: &call,
                 server: server.name(),
@@ -257,7 +266,7 @@ impl<C: Clock> Proxy<C> {
                 }
                 Err(failed) => failed,
             };
-            progress.note(&failed);
+            progress.note(&failed, began);
             let chance = || shared.chance();
             let (action, which) =
                 policy.decide_all(failed.all(), progress.counts, method.mark, chance);
@@ -272,6 +281,12 @@ impl<C: Clock> Proxy<C> {
             // Before the check of the guard: who wakes late finds the work done.
             if !action.delay.is_zero() {
                 shared.clock.sleep(action.delay).await;
+            }
+            let now = shared.clock.mono();
+            if method.mark == Mark::AtMostOnce
+                && progress.in_doubt_for(now) >= shared.policies.remembered
+            {
+                return Err(progress.forgotten(method));
             }
             progress.counts.retries += 1;
             call.retry += 1;
@@ -345,15 +360,17 @@ impl<C> Shared<C> {
 #[derive(Default)]
 struct Progress {
     counts: Counts,
-    /// Some try may have been done.
-    maybe_executed: bool,
+    /// When the first try began that may have been done.
+    maybe_since: Option<Duration>,
     /// The last failure of each server.
     last: BTreeMap<Arc<str>, String>,
 }
 
 impl Progress {
-    fn note(&mut self, failed: &Failed) {
-        self.maybe_executed |= failed.may_be_executed();
+    fn note(&mut self, failed: &Failed, began: Duration) {
+        if failed.may_be_executed() {
+            self.maybe_since.get_or_insert(began);
+        }
         for failure in failed.all() {
             if self.last.len() < MEMBERS_MAX || self.last.contains_key(&failure.from) {
                 self.last.insert(
@@ -364,11 +381,28 @@ impl Progress {
         }
     }
 
+    fn in_doubt_for(&self, now: Duration) -> Duration {
+        let since = self.maybe_since.unwrap_or(now);
+        now.saturating_sub(since)
+    }
+
+    /// So long ago that no server would know it again: a repeated call could be done twice.
+    fn forgotten(&self, method: &Method) -> Error {
+        let mut text = format!(
+            "{}: the outcome is unknown, it may have been done too long ago to be asked for again",
+            method.name
+        );
+        for last in self.last.values() {
+            text.push_str(&format!("; {last}"));
+        }
+        Error::new(Code::OutcomeUnknown, text)
+    }
+
     /// What the caller is told. A call that may have been done is told to have failed only if the method itself said so to a
     /// repeated call, which its server had looked up before (INV-5).
     fn verdict(self, method: &Method, failure: &Failure, action: &Action) -> Error {
         let settled = failure.executed == Executed::Refused && method.mark != Mark::Neither;
-        let unknown = method.read.is_none() && self.maybe_executed && !settled;
+        let unknown = method.read.is_none() && self.maybe_since.is_some() && !settled;
         if !unknown && action.reason.is_none() {
             return failure.error.clone();
         }

@@ -9,6 +9,7 @@ use super::config::Conf;
 use super::failure::MEMBERS_MAX;
 use super::policy::{Failover, LinearRandom, Policy};
 use super::provider::ObserverSettings;
+use super::proxy::Policies;
 use crate::hadoop::HadoopConfig;
 
 const NAMESERVICES: &str = "dfs.nameservices";
@@ -76,6 +77,8 @@ pub struct Settings {
     pub virtual_address: Option<HostPort>,
     /// Of observer reads.
     pub observers: ObserverSettings,
+    /// How long a repeated call may be known again, if the servers' setting is known (`dfs.namenode.retrycache.expirytime.millis`).
+    pub remembered: Option<Duration>,
 }
 
 impl Settings {
@@ -121,12 +124,17 @@ impl Settings {
             resolve_needed: conf.flag(&resolve_needed)?.unwrap_or(false),
             virtual_address,
             observers: observers(conf, host)?,
+            remembered: remembered(conf)?,
         }))
     }
 
-    /// The policy of these numbers.
-    pub fn policy(&self) -> Policy {
-        Policy::failover(self.failover.clone())
+    /// The policies of these numbers.
+    pub fn policies(&self) -> Policies {
+        let policies = Policies::all(Policy::failover(self.failover.clone()));
+        Policies {
+            remembered: self.remembered.unwrap_or(policies.remembered),
+            ..policies
+        }
     }
 }
 
@@ -256,6 +264,12 @@ fn failover(conf: &Conf) -> Result<Failover> {
         )));
     }
     Ok(numbers)
+}
+
+/// A tenth less than the servers' own: a try takes its way, too.
+fn remembered(conf: &Conf) -> Result<Option<Duration>> {
+    let time = conf.number("dfs.namenode.retrycache.expirytime.millis")?;
+    Ok(time.map(|ms| Duration::from_millis(ms / 10 * 9)))
 }
 
 fn observers(conf: &Conf, host: &str) -> Result<ObserverSettings> {

@@ -41,8 +41,8 @@ pub fn plain_policies() -> Policies {
         base_ms: 200,
     };
     Policies {
-        default: Policy::TryOnce,
         by_method: BTreeMap::from([("getBlocks", five.clone()), ("getBlockKeys", five)]),
+        ..Policies::all(Policy::TryOnce)
     }
 }
 

@@ -161,6 +161,7 @@ pub(crate) async fn run(pair: Pair) {
         });
     }
     drop(ended);
+    let yardstick = std::env::var_os("CADASTRE_HDFS_YARDSTICK").map(|_| pair.yardstick());
     for round in 0..failovers {
         pair.sleep(300).await;
         let began = pair.now();
@@ -176,12 +177,16 @@ pub(crate) async fn run(pair: Pair) {
         };
         let took = (pair.now() - began).as_millis();
         let done = counts.done.load(Ordering::Relaxed);
+        let wrong = counts.wrong.lock().unwrap().len();
         pair.tell(&format!(
-            "failover {round}, {how}: {took} ms, {done} operations so far"
+            "failover {round}, {how}: {took} ms, {done} operations so far, {wrong} wrong"
         ));
     }
     pair.sleep(300).await;
     stop.store(true, Ordering::Relaxed);
+    if let Some(yardstick) = yardstick {
+        pair.end_yardstick(yardstick).await;
+    }
     // Ends when the last worker has dropped its end.
     assert!(ends.recv().await.is_none());
     let unknown = counts.unknown.load(Ordering::Relaxed);

@@ -3,6 +3,7 @@
 //!
 //! `CADASTRE_HDFS` names the pair's folder; without it, `target/hdfs`. `CADASTRE_HDFS_FAILOVERS` is how many the long run makes,
 //! `CADASTRE_HDFS_ONLY` names the only one to run (`hammer` is the last).
+//! With `CADASTRE_HDFS_YARDSTICK` Hadoop's own client does the same beside ours in the long run.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -232,6 +232,22 @@ impl Pair {
         }
     }
 
+    /// Hadoop's own client doing the same, beside ours.
+    pub(crate) fn yardstick(&self) -> std::process::Child {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/hdfs/run.sh");
+        let mut command = std::process::Command::new("bash");
+        command.args([script, "yardstick"]).arg(&self.dir);
+        command.spawn().unwrap()
+    }
+
+    /// Lets it end, and print what it did.
+    pub(crate) async fn end_yardstick(&self, mut child: std::process::Child) {
+        std::fs::write(self.dir.join("stop"), "").unwrap();
+        while child.try_wait().unwrap().is_none() {
+            self.sleep(50).await;
+        }
+    }
+
     /// Starts a killed one, and waits until it follows.
     pub(crate) async fn restart(&self, at: usize) {
         self.script("restart", at).await;

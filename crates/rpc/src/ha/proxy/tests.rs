@@ -280,6 +280,39 @@ fn unknown_is_never_told_as_failed() {
     assert!(!unknown(REFUSED, STANDBY, "rename"));
 }
 
+/// Servers remember what they did for ten minutes only: after that a repeated call would be a second one.
+#[test]
+fn what_no_server_remembers_is_not_repeated() {
+    let patient = |lost: Answer, name: &str| {
+        let (a, b) = (server("a", &[lost], STANDBY), server("b", &[], STANDBY));
+        let numbers = Failover {
+            failovers_max: 1000,
+            sleep_base_ms: 60_000,
+            sleep_max_ms: 60_000,
+            ..Failover::default()
+        };
+        let clock = Jumping::default();
+        let proxy = Proxy::new(
+            clock.clone(),
+            &TOY,
+            Box::new(ConfiguredFailover::new(dynamic(&[&a, &b]))),
+            Policies::all(Policy::failover(numbers)),
+            CallIds::default(),
+            Rng::seed_from_u64(1),
+            None,
+        );
+        let error = call(&proxy, name).unwrap_err();
+        (error, clock.mono(), a.count() + b.count())
+    };
+    let (error, took, _) = patient(RESET, "rename");
+    assert_eq!(error.code(), Code::OutcomeUnknown);
+    assert!(error.message().contains("too long ago"), "{error}");
+    assert!(took >= REMEMBERED && took < REMEMBERED + Duration::from_secs(90));
+    // What is as good twice as once, or was never sent, is repeated as long as the policy says.
+    assert_eq!(patient(RESET, "mkdirs").2, 1001);
+    assert_eq!(patient(REFUSED, "rename").2, 1001);
+}
+
 #[test]
 fn a_method_may_have_its_own_policy() {
     let a = server("a", &[], STANDBY);
@@ -287,6 +320,7 @@ fn a_method_may_have_its_own_policy() {
     let policies = Policies {
         default: Policy::failover(Failover::default()),
         by_method: BTreeMap::from([("read", Policy::TryOnce)]),
+        remembered: REMEMBERED,
     };
     let proxy = Proxy::new(
         clock,

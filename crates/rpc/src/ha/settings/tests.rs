@@ -48,6 +48,7 @@ fn a_usual_one() {
     assert_eq!(settings.failover, Failover::default());
     assert!(settings.random_order && !settings.resolve_needed);
     assert_eq!(settings.observers, ObserverSettings::default());
+    assert_eq!(settings.remembered, None);
 }
 
 #[test]
@@ -80,6 +81,7 @@ fn every_key() {
             ("dfs.client.failover.observer.auto-msync-period.ns", "500ms"),
             ("dfs.client.failover.observer.probe.retry.period", "1m"),
             ("dfs.client.failover.namenode.ha-state.probe.timeout", "2s"),
+            ("dfs.namenode.retrycache.expirytime.millis", "1000"),
         ]),
         "ns",
     )
@@ -106,6 +108,7 @@ fn every_key() {
         probe_timeout: Some(Duration::from_secs(2)),
     };
     assert_eq!(settings.observers, observers);
+    assert_eq!(settings.policies().remembered, Duration::from_millis(900));
 }
 
 #[test]

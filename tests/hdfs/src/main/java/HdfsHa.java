@@ -28,6 +28,7 @@ import org.apache.hadoop.util.ToolRunner;
  *   dn     DIR PORT0 PORT1 COUNT run COUNT DataNodes in this process
  *   jn     DIR PORT0 PORT1       run one JournalNode (with QJM=1 in the environment of all)
  *   put    DIR PORT0 PORT1 PATH  write three files of one block each, PATH0 and so on
+ *   yardstick DIR PORT0 PORT1    what the proxy's long test does, by Hadoop's own client, until DIR/stop is there
  *   ha     DIR PORT0 PORT1 ARGS  haadmin
  */
 public class HdfsHa {
@@ -75,6 +76,8 @@ public class HdfsHa {
     // complete() need not wait for a DataNode's report, so the client does not sleep 500 ms before
     // it asks again; counts only with 2 DataNodes and replication 2 (more than replication.min)
     c.setInt("dfs.namenode.file.close.num-committed-allowed", 1);
+    // as many calls as the tests make in ten minutes: with this small heap the usual part holds a few seconds of them
+    c.set("dfs.namenode.retrycache.heap.percent", "2.0");
     // safemode leaves at once when all blocks are reported
     c.setInt("dfs.namenode.safemode.extension", 0);
     c.setInt("dfs.namenode.decommission.interval", 3);
@@ -201,6 +204,10 @@ public class HdfsHa {
         System.exit(0);
         break;
       }
+      case "yardstick":
+        yardstick(client(p0, p1), new File(dir, "stop"));
+        System.exit(0);
+        break;
       case "ha": {
         Configuration c = server(dir, p0, p1);
         DFSHAAdmin t = new DFSHAAdmin();
@@ -215,6 +222,54 @@ public class HdfsHa {
         System.err.println("unknown " + cmd);
         System.exit(2);
     }
+  }
+
+  /** Sixteen threads create, rename and delete files of their own; what fails, or was done twice, is wrong. */
+  static void yardstick(Configuration c, File stop) throws Exception {
+    c.set("dfs.ha.namenodes." + NS, "nn0,nn1");
+    c.setInt("dfs.client.failover.sleep.base.millis", 100);
+    c.setInt("dfs.client.failover.sleep.max.millis", 1000);
+    c.setInt("dfs.client.failover.max.attempts", 120);
+    c.setBoolean("dfs.client.failover.random.order", false);
+    var done = new java.util.concurrent.atomic.AtomicLong();
+    var wrong = new java.util.concurrent.atomic.AtomicLong();
+    var longest = new java.util.concurrent.atomic.AtomicLong();
+    Thread[] threads = new Thread[16];
+    for (int t = 0; t < threads.length; t++) {
+      int own = t;
+      threads[t] = new Thread(() -> {
+        try (FileSystem fs = FileSystem.newInstance(c)) {
+          for (long n = 0; !stop.exists(); n++) {
+            var from = new org.apache.hadoop.fs.Path("/yardstick/" + own + "/" + n);
+            var to = from.suffix(".renamed");
+            long began = System.nanoTime();
+            try {
+              fs.create(from, false).close();
+              done.addAndGet(2);
+              if (!fs.rename(from, to)) {
+                wrong.incrementAndGet();
+              }
+              done.incrementAndGet();
+              if (!fs.delete(to, false)) {
+                wrong.incrementAndGet();
+              }
+              done.incrementAndGet();
+            } catch (Exception e) {
+              wrong.incrementAndGet();
+              System.out.println("WRONG " + from + " " + e.toString().split("\n")[0]);
+            }
+            longest.accumulateAndGet((System.nanoTime() - began) / 1_000_000, Math::max);
+          }
+        } catch (Exception e) {
+          System.out.println("ENDED " + e);
+        }
+      });
+      threads[t].start();
+    }
+    for (Thread t : threads) {
+      t.join();
+    }
+    System.out.println("YARDSTICK " + done + " operations done, " + wrong + " wrong, longest file " + longest + " ms");
   }
 
   static void mini(String dir, int p0, int p1, int dns) throws Exception {
