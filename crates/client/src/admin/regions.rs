@@ -121,7 +121,8 @@ impl<E: Env> Admin<E> {
         Ok(regions.len())
     }
 
-    /// Moves the region that holds a row to a server, or to any other one with `None`. The move is over when this returns.
+    /// Moves the region that holds a row to a server, or to any other one with `None`. The move is over when this returns. The call has no
+    /// nonce in HBase: if its answer is lost it is made again, which may move on a region that was to go anywhere.
     ///
     /// # Errors
     /// [`Code::UnknownRegion`](cadastre_types::Code::UnknownRegion) and what else the master says.

@@ -144,8 +144,8 @@ fn a_failure_ahead_is_repaired_when_rows_are_wanted() {
         let (cluster, _, keys) = filled(&env).await;
         let config = ClientConfig {
             retry: RetryPolicy {
-                operation_timeout_ms: 500,
-                rpc_timeout_ms: 400,
+                operation_timeout_ms: 2_000,
+                rpc_timeout_ms: 1_500,
                 ..config().retry
             },
             ..config()
@@ -156,7 +156,7 @@ fn a_failure_ahead_is_repaired_when_rows_are_wanted() {
         let mut rows = vec![scanner.next().await.unwrap().unwrap()];
         cluster.fault("Scan", Fault::Fail(lost));
         // Longer than the operation may take.
-        env.clock().sleep(Duration::from_millis(600)).await;
+        env.clock().sleep(Duration::from_millis(2_100)).await;
         while let Some(row) = scanner.next().await.unwrap() {
             rows.push(row);
         }
