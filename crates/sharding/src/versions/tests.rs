@@ -295,6 +295,8 @@ fn a_set_survives_being_kept_and_damage_is_seen() {
         .unwrap();
     let bytes = set.encode();
     assert_eq!(RuleSet::decode(&bytes).unwrap(), set);
+    let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+    crate::random::golden("rule_set.hex", &format!("{hex}\n"));
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
