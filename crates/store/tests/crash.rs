@@ -488,7 +488,8 @@ fn t5_a_hot_row_stays_bounded() {
             .scan(RowRange::all(), false, versions(9), at.clone())
             .await
             .unwrap();
-        for n in 0..operations {
+        let mut n = 0;
+        while n < operations {
             let locks = lock(&env, &region, "hot").await;
             let at = locks.timestamp(b"hot");
             let cell = if n % 2 == 0 {
@@ -501,10 +502,12 @@ fn t5_a_hot_row_stays_bounded() {
                 assert_eq!(count, n / 2);
                 put("hot", "f", "c", at, &(count + 1).to_string())
             };
-            locks
-                .write(vec![cell], &[], Durability::SyncWal)
-                .await
-                .unwrap();
+            match locks.write(vec![cell], &[], Durability::SyncWal).await {
+                Ok(_) => n += 1,
+                // Flushes are behind, as on a busy machine: clients wait and try again.
+                Err(error) if error.code() == Code::RegionTooBusy => {}
+                Err(error) => panic!("{error}"),
+            }
         }
         assert_eq!(
             get(&region, "hot", &versions(9)).await.len(),
@@ -571,7 +574,11 @@ fn t4_compactions_interrupted_by_crashes_change_nothing() {
             }
             region.flush().await.unwrap();
             let expected = |n: u64| -> usize {
-                let kept = if n.is_multiple_of(7) || round == 0 { 1 } else { 2 };
+                let kept = if n.is_multiple_of(7) || round == 0 {
+                    1
+                } else {
+                    2
+                };
                 let wide = if n % 10 == 1 {
                     600 * (round + 1).min(2)
                 } else {
