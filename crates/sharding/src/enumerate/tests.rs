@@ -574,8 +574,14 @@ fn r50_enumeration_equals_brute_force_without_hashes() {
             case.program.types()[usize::from(*field)] == Type::Timestamp
                 && super::walk::Looks::of(&case.program, *field).every
         });
+        // Before there was standard time clocks differed by odd seconds: quarters of an hour do not try every hour then.
+        let before_standard_time = matches!(&case.predicate, Predicate::And(terms) if terms.iter().any(
+            |it| matches!(it, Predicate::Between(_, Literal::Timestamp(..0), _)),
+        ));
         match brute_force(&case, usize::MAX) {
-            Some(expected) if by_micros => assert!(expected.is_subset(&slots), "{}", about()),
+            Some(expected) if by_micros || before_standard_time => {
+                assert!(expected.is_subset(&slots), "{}", about())
+            }
             Some(expected) => assert_eq!(slots, expected, "{}", about()),
             None => assert_eq!(
                 slots.len(),
