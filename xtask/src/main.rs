@@ -31,6 +31,7 @@ cargo xtask COMMAND
   fix      formats, and writes the generated documents.
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
   bench store [GROUP]   what each operation of the store costs: reads, puts, wide, background, idle.
+  bench rules [GROUP]   what rules cost, beside cel, evalexpr and rhai: point, batch, peers, enumerate.
 
   test STAGE...   only these: house unit release sim tools connections clients suite kill hdfs";
 
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ["fix"] => stages::fix(),
         ["bench"] => stages::bench(),
         ["bench", "store", group @ ..] => stages::bench_store(group),
+        ["bench", "rules", group @ ..] => stages::bench_rules(group),
         ["hdfs", words @ ..] => hdfs::command(words),
         _ => {
             eprintln!("{USAGE}\n\n{}", hdfs::USAGE);

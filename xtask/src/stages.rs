@@ -132,6 +132,18 @@ pub(crate) fn bench() -> Result<(), String> {
     )
 }
 
+pub(crate) fn bench_rules(group: &[&str]) -> Result<(), String> {
+    let mut args = vec![
+        "bench",
+        "--manifest-path",
+        "benches/rules/Cargo.toml",
+        "--target-dir",
+    ];
+    args.extend(["target/rules", "--"]);
+    args.extend_from_slice(group);
+    cargo(&args)
+}
+
 pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
     let mut args = vec![
         "bench",

@@ -1,6 +1,6 @@
 //! What a record costs: our rules beside peers that can be linked, on the same records in the same run.
 //!
-//! `cargo bench -p cadastre-sharding`; `-- point` for single records, `-- batch` for columns, `-- peers`, `-- enumerate`.
+//! `cargo xtask bench rules`; with `point` for single records, `batch` for columns, `peers`, `enumerate` only those.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a bench")]
 
 use std::{hint::black_box, sync::Arc};

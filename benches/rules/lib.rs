@@ -1,0 +1,1 @@
+//! What rules cost beside their peers: see `benches/evaluate.rs`. `cargo xtask bench rules`.
