@@ -42,6 +42,10 @@ const RECOVERY_SECONDS: &str = "15";
 
 const BINARY: &str = "target/release/cadastre";
 
+/// Of the whole workspace even where one package is tested: with other packages the dependencies have other features, and SlateDB
+/// is compiled again.
+const WORKSPACE_TEST: &[&str] = &["test", "--workspace", "--quiet"];
+
 /// The Rust client's part of `tests/clients`.
 const SCENARIO: &str = "target/release/examples/scenario";
 
@@ -100,7 +104,7 @@ fn house() -> Result<(), String> {
 fn unit() -> Result<(), String> {
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--workspace", "--quiet"])
+        .args(WORKSPACE_TEST)
         .env("CADASTRE_RULE_CASES", RULE_CASES);
     finish(command)
 }
@@ -161,9 +165,8 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
 /// `unit` has short (T5, the read path against its model).
 fn planted() -> Result<(), String> {
     for (feature, test) in [("planted-faults", "planted"), ("fuzzing", "fuzzed")] {
-        let store = ["test", "--package", "cadastre-store", "--quiet"];
-        let what = ["--features", feature, "--test", test];
-        cargo(&[store.as_slice(), what.as_slice()].concat())?;
+        let feature = format!("cadastre-store/{feature}");
+        cargo(&[WORKSPACE_TEST, &["--features", &feature, "--test", test]].concat())?;
     }
     let long = [
         ("crash", "t5_", "CADASTRE_T5_OPERATIONS", HOT_ROW_OPERATIONS),
@@ -172,8 +175,8 @@ fn planted() -> Result<(), String> {
     for (test, name, variable, value) in long {
         let mut command = Command::new("cargo");
         command
-            .args(["test", "--package", "cadastre-store", "--quiet", "--test"])
-            .args([test, name])
+            .args(WORKSPACE_TEST)
+            .args(["--test", test, name])
             .env(variable, value);
         finish(command)?;
     }
@@ -182,23 +185,17 @@ fn planted() -> Result<(), String> {
 
 /// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
 fn sim() -> Result<(), String> {
-    let arguments = [
-        "run",
-        "--quiet",
-        "--package",
-        "cadastre-sim",
-        "--bin",
-        "sim",
-        "--",
-        "--seeds",
-    ];
+    cargo(&["build", "--workspace", "--quiet", "--bin", "sim"])?;
+    let sim = std::env::current_exe()
+        .map_err(|error| error.to_string())?
+        .with_file_name("sim");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let part = SIM_SEEDS.div_ceil(cores);
     let mut running = Vec::new();
     for from in (0..SIM_SEEDS).step_by(part) {
         let seeds = format!("{from}..{}", (from + part).min(SIM_SEEDS));
-        let mut command = Command::new("cargo");
-        command.args(arguments).arg(&seeds);
+        let mut command = Command::new(&sim);
+        command.args(["--seeds", &seeds]);
         println!("$ {command:?}");
         running.push((seeds, command.spawn().map_err(|error| error.to_string())?));
     }
