@@ -81,9 +81,12 @@ enum State<E: Env> {
     Gone,
 }
 
-/// A try for the next answer; the reader comes back with what it got.
+/// A reader that comes back with what it got.
+type Returned<E> = (Box<Reader<E>>, Result<Vec<Row>>);
+
+/// A try for the next answer.
 struct Ahead<E: Env> {
-    answer: oneshot::Receiver<(Box<Reader<E>>, Result<Vec<Row>>)>,
+    answer: oneshot::Receiver<Returned<E>>,
     task: Task,
 }
 
