@@ -60,7 +60,7 @@ impl<E: Env> Admin<E> {
     /// Removes an empty namespace.
     ///
     /// # Errors
-    /// [`Code::NamespaceNotFound`](cadastre_types::Code::NamespaceNotFound), [`Code::Constraint`] and what else the master says.
+    /// [`Code::NamespaceNotFound`](cadastre_types::Code::NamespaceNotFound), [`Code::Constraint`](cadastre_types::Code::Constraint) and what else the master says.
     pub async fn delete_namespace(&self, name: &str) -> Result<()> {
         let request = pb::DeleteNamespaceRequest {
             namespace_name: name.to_owned(),
