@@ -26,7 +26,7 @@ impl Weighter<CachedKey, CachedEntry> for BySize {
 }
 
 /// Fixed keys: which entry is evicted must not differ between two runs of one seed.
-type FixedHash = BuildHasherDefault<DefaultHasher>;
+pub(crate) type FixedHash = BuildHasherDefault<DefaultHasher>;
 
 /// The block cache.
 pub(crate) struct BlockCache(Cache<CachedKey, CachedEntry, BySize, FixedHash>);

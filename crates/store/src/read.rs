@@ -281,16 +281,15 @@ impl<'a> RowRead<'a> {
                 .get_with_options(&key, &read_options(query))
                 .await
                 .map_err(|e| from_slatedb(&e))?;
+            budget.take(value.as_ref().map_or(0, Bytes::len))?;
             if let Some(cells) = self.packed(family, value.clone())? {
                 if let (Some(fill), true) = (fill, query.cache_blocks) {
                     fill.rows.fill(fill.ticket, key, value.as_ref());
                 }
-                budget.take(value.map_or(0, |value| value.len()))?;
                 out.extend(cells);
                 continue;
             }
             let Some(value) = value else { continue };
-            budget.take(value.len())?;
             let mut cells = FamilyCells::of_packed(value)?;
             let columns = Columns {
                 family: family.family.id,

@@ -8,7 +8,7 @@
 //! It must not know of cells: TTL, versions and markers are applied to what it gives at every read.
 
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
+use crate::cache::FixedHash;
 use crate::planted::{Plant, Planted};
 
 /// Bytes of an entry beside key and value, about: two allocations, two `Bytes`, the cache's slot (storage-engine.md section 3).
@@ -39,9 +40,6 @@ impl Weighter<Key, Option<Bytes>> for ByBytes {
         (key.1.len() + value.as_ref().map_or(0, Bytes::len)) as u64 + ENTRY_OVERHEAD
     }
 }
-
-/// Fixed keys: which entry is evicted must not differ between two runs of one seed.
-type FixedHash = BuildHasherDefault<DefaultHasher>;
 
 /// The entries of all regions. A value of `None`: nothing is stored under the key.
 pub(crate) struct RowCache {
