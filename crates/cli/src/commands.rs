@@ -8,6 +8,7 @@
 mod arguments;
 mod connect;
 mod counters;
+pub mod hdfs;
 mod locate;
 mod meta;
 mod namespace;

@@ -6,7 +6,6 @@
 pub mod admin;
 pub mod commands;
 pub mod config;
-pub mod hdfs;
 pub mod logging;
 pub mod node;
 pub mod start;

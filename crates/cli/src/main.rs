@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use cadastre_cli::config::StartArgs;
-use cadastre_cli::{commands, hdfs, start};
+use cadastre_cli::{commands, start};
 use clap::{Parser, Subcommand};
 
 /// Measured in facts/storage-engine.md: a get costs a tenth less than with glibc's allocator.
@@ -35,7 +35,7 @@ enum Command {
     #[command(subcommand)]
     Rule(Box<commands::rule::RuleCommand>),
     /// Files of an HDFS with NameNodes that fail over, and who is active
-    Hdfs(Box<hdfs::HdfsArgs>),
+    Hdfs(Box<commands::hdfs::HdfsArgs>),
     /// Print the reference of all settings (Markdown)
     #[command(hide = true)]
     DocsConfiguration,
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Start(args) => start::run(&args),
         Command::Client(command) => commands::run(*command),
         Command::Rule(command) => commands::rule::run(*command),
-        Command::Hdfs(args) => hdfs::run(*args),
+        Command::Hdfs(args) => commands::hdfs::run(*args),
         Command::DocsConfiguration => {
             print!("{}", cadastre_cli::config::documentation());
             ExitCode::SUCCESS

@@ -22,7 +22,7 @@ use cadastre_wire::hadoop::{User, pb};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::commands::exit;
+use super::exit;
 
 /// Files of a configuration directory, later ones winning, as in Hadoop.
 const FILES: [&str; 2] = ["core-site.xml", "hdfs-site.xml"];
