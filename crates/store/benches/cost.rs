@@ -175,6 +175,18 @@ fn config(sync: WalSync) -> StoreConfig {
     }
 }
 
+/// Gets that find their block in the block cache, as those of a table whose rows do not fit in the row cache.
+async fn block_gets(env: &RealEnv, dir: &Path) {
+    let config = StoreConfig {
+        row_cache_bytes: 0,
+        ..config(WalSync::Write)
+    };
+    let store = Store::open(env.clone(), local(dir), config).await.unwrap();
+    let region = store.open_region(spec(&table())).await.unwrap();
+    gets(&region, "get, its block cached", true).await;
+    store.close().await.unwrap();
+}
+
 async fn store(env: &RealEnv, dir: &Path, sync: WalSync) -> Store<RealEnv> {
     Store::open(env.clone(), local(dir), config(sync))
         .await
@@ -285,13 +297,14 @@ async fn reads(env: RealEnv, dir: std::path::PathBuf, shape: Shape) {
         "Reads: {ROWS} rows of {}, one sorted run",
         shape.name()
     ));
-    gets(&region, "get, not in the row cache", false).await;
+    gets(&region, "get, nothing cached (page cache)", false).await;
     gets(&region, "get, in the row cache", true).await;
     multi_gets(&region).await;
     scans(&region, 1).await;
     scans(&region, 100).await;
     full_scan(&region).await;
     store.close().await.unwrap();
+    block_gets(&env, &dir).await;
 }
 
 async fn puts(env: RealEnv, dir: std::path::PathBuf, sync: WalSync) {
@@ -473,9 +486,9 @@ fn region_of(n: u32) -> RegionSpec {
     }
 }
 
-fn resident_mib() -> u64 {
+fn resident_mib() -> i64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = pages.split(' ').nth(1).unwrap().parse().unwrap();
+    let pages: i64 = pages.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096 / (1 << 20)
 }
 
