@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rpc", &["types", "env", "wire"]),
     ("coordination", &["types", "env", "wire"]),
     ("store", &["types", "env"]),
+    ("hdfs-store", &["types", "env", "wire", "rpc"]),
     ("client", &["types", "env", "wire", "rpc", "coordination"]),
     (
         "regionserver",
@@ -54,6 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "regionserver",
             "master",
             "sharding",
+            "hdfs-store",
         ],
     ),
     (
@@ -77,7 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("prost", &["wire"]),
     ("slatedb", &["store", "sim"]),
-    ("object_store", &["store", "cli", "sim"]),
+    ("object_store", &["store", "hdfs-store", "cli", "sim"]),
     ("clap", &["cli"]),
     ("figment", &["cli"]),
     ("axum", &["cli"]),

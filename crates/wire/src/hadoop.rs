@@ -11,6 +11,8 @@ use prost::encoding::encode_varint;
 use crate::decode;
 use crate::frame::delimited;
 
+pub mod transfer;
+
 /// The messages of Hadoop's protocols, generated from `proto/hadoop/`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod pb {

@@ -178,6 +178,7 @@ translator! {
     save_namespace "saveNamespace" SaveNamespaceRequestProto => SaveNamespaceResponseProto;
     roll_edits "rollEdits" RollEditsRequestProto => RollEditsResponseProto;
     get_datanode_report "getDatanodeReport" GetDatanodeReportRequestProto => GetDatanodeReportResponseProto;
+    get_located_file_info "getLocatedFileInfo" GetLocatedFileInfoRequestProto => GetLocatedFileInfoResponseProto;
 }
 
 /// Asks a NameNode what it is by ClientProtocol, which answers in every state.
@@ -240,7 +241,7 @@ mod tests {
         for name in TYPED {
             assert!(names.contains(name), "{name}");
         }
-        assert_eq!(TYPED.len(), 42);
+        assert_eq!(TYPED.len(), 43);
     }
 
     #[test]

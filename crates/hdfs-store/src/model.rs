@@ -1,0 +1,1 @@
+//! An HDFS in memory.
