@@ -53,8 +53,8 @@ pub(crate) fn all<E: Env>(
             }
         })
         .buffered(AT_ONCE);
-    let folders = stream::once(async move { last.folders().await })
-        .filter_map(|()| std::future::ready(None));
+    let folders =
+        stream::once(async move { last.folders().await }).filter_map(|()| std::future::ready(None));
     removed.chain(folders).boxed()
 }
 
@@ -67,8 +67,12 @@ impl<E: Env> Removal<E> {
         if !was_there {
             return Err(not_found(location.as_ref()));
         }
-        self.removed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let mut folders = self.folders.lock().expect("nothing panics while it is held");
+        self.removed
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut folders = self
+            .folders
+            .lock()
+            .expect("nothing panics while it is held");
         if folders.len() < FOLDERS_MAX {
             folders.insert(parent(&path).to_owned());
         }
@@ -101,7 +105,10 @@ impl<E: Env> Removal<E> {
             return;
         }
         let mut folders = {
-            let mut folders = self.folders.lock().expect("nothing panics while it is held");
+            let mut folders = self
+                .folders
+                .lock()
+                .expect("nothing panics while it is held");
             std::mem::take(&mut *folders)
         };
         // The last in order is never above another one.

@@ -10,8 +10,7 @@ const PARENT_NOT_DIRECTORY: &str = "org.apache.hadoop.fs.ParentNotDirectoryExcep
 const EXISTS: &str = "org.apache.hadoop.fs.FileAlreadyExistsException";
 const NOT_EMPTY: &str = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException";
 const SAFE_MODE: &str = "org.apache.hadoop.hdfs.server.namenode.SafeModeException";
-const NOT_REPLICATED_YET: &str =
-    "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException";
+const NOT_REPLICATED_YET: &str = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException";
 const ACCESS_CONTROL: &str = "org.apache.hadoop.security.AccessControlException";
 const NO_SUCH_METHOD: &str = "org.apache.hadoop.ipc.RpcNoSuchMethodException";
 

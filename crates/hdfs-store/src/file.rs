@@ -36,7 +36,11 @@ impl<E: Env> FileWriter<E> {
             let path = shared.next_temporary();
             let made = shared
                 .namenode
-                .create(&path, &shared.client, (shared.replication, BLOCK_BYTES as u64))
+                .create(
+                    &path,
+                    &shared.client,
+                    (shared.replication, BLOCK_BYTES as u64),
+                )
                 .await;
             let error = match made {
                 Ok(file) => {
@@ -71,7 +75,10 @@ impl<E: Env> FileWriter<E> {
 
     /// Appends a block, onto the disks of its DataNodes. All but the last have [`BLOCK_BYTES`].
     pub(crate) async fn block(&mut self, data: &Bytes) -> Result<()> {
-        assert!(data.len() <= BLOCK_BYTES, "whoever cuts blocks knows the size");
+        assert!(
+            data.len() <= BLOCK_BYTES,
+            "whoever cuts blocks knows the size"
+        );
         let shared = &self.shared;
         let mut exclude: Vec<pb::DatanodeInfoProto> = Vec::new();
         let mut pauses = Pauses::new();

@@ -56,7 +56,10 @@ impl Folder {
         loop {
             if let Some(status) = self.page.pop_front() {
                 let Ok(name) = std::str::from_utf8(&status.path) else {
-                    tracing::debug!(folder = self.path, "a name that is no text, not an object's");
+                    tracing::debug!(
+                        folder = self.path,
+                        "a name that is no text, not an object's"
+                    );
                     continue;
                 };
                 // A file itself has no name in its own listing: it is not below itself.
@@ -141,7 +144,11 @@ impl<E: Env> Walk<E> {
             return None;
         }
         let location = location(name)?;
-        if self.offset.as_ref().is_some_and(|offset| location <= *offset) {
+        if self
+            .offset
+            .as_ref()
+            .is_some_and(|offset| location <= *offset)
+        {
             return None;
         }
         Some(meta(location, status))
@@ -153,7 +160,10 @@ impl<E: Env> Walk<E> {
 fn start_after(folder: &str, offset: &Path) -> Bytes {
     let in_folder = match folder {
         "" => Some(offset.as_ref()),
-        _ => offset.as_ref().strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+        _ => offset
+            .as_ref()
+            .strip_prefix(folder)
+            .and_then(|rest| rest.strip_prefix('/')),
     };
     match in_folder {
         Some(name) if !name.contains('/') => Bytes::copy_from_slice(name.as_bytes()),
@@ -192,7 +202,9 @@ pub(crate) async fn one_level<E: Env>(
     prefix: Option<&Path>,
 ) -> object_store::Result<ListResult> {
     let place = prefix.map_or_else(String::new, ToString::to_string);
-    level(shared, prefix).await.map_err(|error| of_object(&place, error))
+    level(shared, prefix)
+        .await
+        .map_err(|error| of_object(&place, error))
 }
 
 async fn level<E: Env>(shared: &Arc<Shared<E>>, prefix: Option<&Path>) -> Result<ListResult> {

@@ -8,8 +8,8 @@ use cadastre_types::{Code, Error, Result};
 use cadastre_wire::hadoop::pb;
 
 use crate::error::{Refusal, refusal};
-use crate::names::parent;
 use crate::namenode::{OpenFile, Pauses};
+use crate::names::parent;
 use crate::store::Shared;
 
 /// How long an unknown outcome is looked into. NameNodes that are all gone longer than this are somebody's emergency, and the caller

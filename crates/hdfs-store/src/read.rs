@@ -98,10 +98,11 @@ impl<E: Env> Shared<E> {
         let path = self.root.file(location).map_err(failed)?;
         if options.head {
             let status = self.namenode.stat(&path).await.map_err(failed)?;
-            let is_file = |status: &pb::HdfsFileStatusProto| {
-                status.file_type == FileType::IsFile as i32
-            };
-            let status = status.filter(is_file).ok_or_else(|| not_found(location.as_ref()))?;
+            let is_file =
+                |status: &pb::HdfsFileStatusProto| status.file_type == FileType::IsFile as i32;
+            let status = status
+                .filter(is_file)
+                .ok_or_else(|| not_found(location.as_ref()))?;
             let meta = meta(location.clone(), &status);
             options.check_preconditions(&meta)?;
             return Ok(result(meta, 0..0, stream::empty().boxed()));
@@ -120,12 +121,14 @@ impl<E: Env> Shared<E> {
         options.check_preconditions(&meta)?;
         let range = match &options.range {
             None => 0..meta.size,
-            Some(range) => range.as_range(meta.size).map_err(|error| {
-                object_store::Error::Generic {
-                    store: crate::error::STORE,
-                    source: Box::new(error),
-                }
-            })?,
+            Some(range) => {
+                range
+                    .as_range(meta.size)
+                    .map_err(|error| object_store::Error::Generic {
+                        store: crate::error::STORE,
+                        source: Box::new(error),
+                    })?
+            }
         };
         let reading = Reading {
             shared: Arc::clone(self),
@@ -226,7 +229,12 @@ impl<E: Env> Reading<E> {
     }
 
     /// From the first DataNode that has it.
-    async fn of_block(&self, block: &pb::LocatedBlockProto, offset: u64, len: u64) -> Result<Bytes> {
+    async fn of_block(
+        &self,
+        block: &pb::LocatedBlockProto,
+        offset: u64,
+        len: u64,
+    ) -> Result<Bytes> {
         let shared = &self.shared;
         let mut failures = Vec::new();
         for place in shared.blocks.order(block) {
@@ -240,8 +248,8 @@ impl<E: Env> Reading<E> {
             }
         }
         // Damage only if nobody has it whole.
-        let all_damaged = !failures.is_empty()
-            && (failures.iter()).all(|error| error.code() == Code::Corrupt);
+        let all_damaged =
+            !failures.is_empty() && (failures.iter()).all(|error| error.code() == Code::Corrupt);
         let code = if all_damaged { Code::Corrupt } else { Code::Io };
         let texts: Vec<&str> = failures.iter().map(Error::message).collect();
         Err(Error::new(

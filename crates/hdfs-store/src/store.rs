@@ -135,8 +135,16 @@ impl<E: Env> HdfsStore<E> {
             Arc::new(HadoopEngine::new(env.clone(), limits));
         let engines = Engines::new(Arc::clone(&engine)).with_hadoop(&engine);
         let source = Source::Uri(uri);
-        let created =
-            create_proxy(&env, &conf, source, &CLIENT_PROTOCOL, user, &engines, events).await?;
+        let created = create_proxy(
+            &env,
+            &conf,
+            source,
+            &CLIENT_PROTOCOL,
+            user,
+            &engines,
+            events,
+        )
+        .await?;
         for warning in conf.warnings() {
             tracing::warn!("{warning}");
         }
@@ -203,7 +211,9 @@ impl<E: Env> Shared<E> {
     }
 
     fn folders(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.folders.lock().expect("nothing panics while it is held")
+        self.folders
+            .lock()
+            .expect("nothing panics while it is held")
     }
 
     /// Makes a folder unless it is known to be there.
@@ -228,7 +238,10 @@ impl<E: Env> Shared<E> {
     pub(crate) async fn renew_leases(&self) {
         let now = self.env.clock().mono();
         {
-            let mut renewed = self.renewed.lock().expect("nothing panics while it is held");
+            let mut renewed = self
+                .renewed
+                .lock()
+                .expect("nothing panics while it is held");
             // A new client's files are fresh.
             let last = *renewed.get_or_insert(now);
             if now.saturating_sub(last) < RENEWAL {
@@ -250,7 +263,9 @@ impl<E: Env> Shared<E> {
     ) -> object_store::Result<PutResult> {
         let failed = |error| of_object(location.as_ref(), error);
         let target = self.root.file(location).map_err(failed)?;
-        let writer = FileWriter::whole(self, joined(payload)).await.map_err(failed)?;
+        let writer = FileWriter::whole(self, joined(payload))
+            .await
+            .map_err(failed)?;
         self.name(&writer, location, &target, mode).await
     }
 

@@ -114,7 +114,8 @@ impl Reading<'_> {
             transfer::Checksum::of(&info.checksum).map_err(|error| reader.of_peer(error))?;
         let (from, len) = (self.request.offset, self.request.len);
         let start = info.chunk_offset;
-        let strange = |what: String| Error::new(Code::Corrupt, format!("DataNode {}: {what}", self.peer));
+        let strange =
+            |what: String| Error::new(Code::Corrupt, format!("DataNode {}: {what}", self.peer));
         if start > from || from - start >= checksum.chunk() as u64 {
             return Err(strange(format!("data from byte {start} instead of {from}")));
         }
@@ -137,7 +138,9 @@ impl Reading<'_> {
                     packet.offset
                 )));
             }
-            packet.check(checksum).map_err(|error| reader.of_peer(error))?;
+            packet
+                .check(checksum)
+                .map_err(|error| reader.of_peer(error))?;
             data.extend_from_slice(&packet.data);
         }
         let data = data.freeze();

@@ -140,7 +140,13 @@ impl Writing<'_> {
         for (at, piece) in data.chunks(PACKET_DATA).enumerate() {
             out.clear();
             let offset = (at * PACKET_DATA) as u64;
-            transfer::put_packet(&mut out, self.checksum, (offset, seqno), (false, false), piece);
+            transfer::put_packet(
+                &mut out,
+                self.checksum,
+                (offset, seqno),
+                (false, false),
+                piece,
+            );
             to.write_all(&out).await.map_err(failed)?;
             seqno += 1;
         }

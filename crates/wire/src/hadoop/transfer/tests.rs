@@ -96,7 +96,13 @@ fn parse(bytes: &[u8]) -> Result<Packet> {
 #[test]
 fn damage_is_found() {
     let mut whole = BytesMut::new();
-    put_packet(&mut whole, checksum(), (8, 3), (false, false), b"0123456789");
+    put_packet(
+        &mut whole,
+        checksum(),
+        (8, 3),
+        (false, false),
+        b"0123456789",
+    );
     for at in 31..whole.len() {
         let mut bytes = whole.to_vec();
         bytes[at] ^= 0x10;
