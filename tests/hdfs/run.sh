@@ -9,6 +9,7 @@
 #                                    ready: waits until N is out of start-up safemode
 #   run.sh killdn|restartdn DIR
 #   run.sh yardstick DIR             the proxy's long test by Hadoop's own client, until DIR/stop is there
+#   run.sh load DIR CALLERS SECONDS, run.sh stalls DIR CALLERS    Hadoop's own client in bench.sh
 #   run.sh put DIR PATH              writes three files of one block each
 #   run.sh safemode DIR on|off|get
 #   run.sh mini DIR PORT0 PORT1 DNS  both NameNodes in one JVM, commands on stdin
@@ -147,6 +148,13 @@ case $cmd in
   restart) D=$(cd "$1" && pwd); launch "$D" "nn$2" nn "$2"; await "$D" "nn$2" "NN$2 UP" ;;
   killdn) end "$(cd "$1" && pwd)" dn KILL ;;
   yardstick) D=$(cd "$1" && pwd); rm -f "$D/stop"; (java_ yardstick "$D" $(cat "$D/ports")) 2>"$D/yardstick.err" ;;
+  load | stalls)
+    # as a client has it: all of the compiler
+    D=$(cd "$1" && pwd)
+    OPTS="-Xmx512m"
+    shift
+    (java_ $cmd "$D" $(cat "$D/ports") "$@") 2>"$D/$cmd.err"
+    ;;
   put) D=$(cd "$1" && pwd); (java_ put "$D" $(cat "$D/ports") "$2") >"$D/put.log" 2>&1 || { tail -5 "$D/put.log" >&2; exit 1; } ;;
   restartdn) D=$(cd "$1" && pwd); launch "$D" dn dn 2; await "$D" dn "DNS UP" ;;
   safemode)
@@ -155,5 +163,5 @@ case $cmd in
     done
     ;;
   mini) build; mkdir -p "$1"; OPTS="-Xmx${XMX:-512m} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"; java_ mini "$@" ;;
-  *) sed -n '2,20p' "$0"; exit 2 ;;
+  *) sed -n '2,21p' "$0"; exit 2 ;;
 esac

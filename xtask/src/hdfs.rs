@@ -54,12 +54,38 @@ pub(crate) fn stage() -> Result<(), String> {
     outcome
 }
 
+/// Where the benches of the HA proxy are compiled to.
+const BENCH_TARGET: &str = "target/ha";
+
+/// What the proxy costs by itself; then both clients at a pair of their own.
+pub(crate) fn bench() -> Result<(), String> {
+    let cargo = |command: &str| {
+        let mut cargo = Command::new("cargo");
+        cargo
+            .args([command, "--manifest-path", "benches/ha/Cargo.toml"])
+            .args(["--target-dir", BENCH_TARGET]);
+        cargo
+    };
+    crate::stages::finish(cargo("bench"))?;
+    let mut build = cargo("build");
+    build.arg("--release");
+    crate::stages::finish(build)?;
+    up(STAGE_DIR)?;
+    let mut compare = Command::new("bash");
+    compare
+        .args(["tests/hdfs/bench.sh", STAGE_DIR])
+        .arg(format!("{BENCH_TARGET}/release/cadastre-ha-bench"));
+    let outcome = crate::stages::finish(compare);
+    down(STAGE_DIR)?;
+    outcome
+}
+
 fn up(dir: &str) -> Result<(), String> {
     // What a broken run left would take part otherwise.
     if Path::new(dir).exists() {
         down(dir)?;
     }
-    let [first, second, observer] = free_ports()?;
+    let [first, second, observer]: [u16; 3] = free_ports()?;
     let mut command = Command::new("bash");
     command
         .args([SCRIPT, "start", dir])
@@ -76,15 +102,15 @@ fn down(dir: &str) -> Result<(), String> {
     std::fs::remove_dir_all(dir).map_err(|error| format!("{dir}: {error}"))
 }
 
-/// Ports that were free a moment ago. NameNodes must know each other's before they start.
-fn free_ports() -> Result<[u16; 3], String> {
+/// Ports that were free a moment ago, for servers that must know each other's before they start.
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     let bind = |_| TcpListener::bind("127.0.0.1:0");
     let port = |listener: &TcpListener| listener.local_addr().map(|at| at.port());
-    let bound: Result<Vec<TcpListener>, _> = (0..3).map(bind).collect();
+    let bound: Result<Vec<TcpListener>, _> = (0..N).map(bind).collect();
     let bound = bound.map_err(|error| error.to_string())?;
     let ports: Result<Vec<u16>, _> = bound.iter().map(port).collect();
     let ports = ports.map_err(|error| error.to_string())?;
-    ports.try_into().map_err(|_| "three were bound".to_owned())
+    ports.try_into().map_err(|_| "as many as were bound".to_owned())
 }
 
 fn script(args: &[&str]) -> Result<(), String> {

@@ -15,6 +15,7 @@
 
 mod hdfs;
 mod house;
+mod masters;
 mod stages;
 mod tools;
 
@@ -32,8 +33,9 @@ cargo xtask COMMAND
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
   bench store [GROUP]   what each operation of the store costs: reads, puts, wide, background, idle.
   bench rules [GROUP]   what rules cost, beside cel, evalexpr and rhai: point, batch, peers, enumerate.
+  bench hdfs            what the HA proxy costs, and our client beside Hadoop's own at two real NameNodes.
 
-  test STAGE...   only these: house unit release sim tools connections clients suite kill hdfs";
+  test STAGE...   only these: house unit release sim tools connections clients suite kill hdfs masters";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["bench"] => stages::bench(),
         ["bench", "store", group @ ..] => stages::bench_store(group),
         ["bench", "rules", group @ ..] => stages::bench_rules(group),
+        ["bench", "hdfs"] => hdfs::bench(),
         ["hdfs", words @ ..] => hdfs::command(words),
         _ => {
             eprintln!("{USAGE}\n\n{}", hdfs::USAGE);

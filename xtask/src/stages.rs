@@ -19,6 +19,7 @@ pub(crate) const ALL: &[&str] = &[
     "suite",
     "kill",
     "hdfs",
+    "masters",
 ];
 
 /// Seeds of the whole-server simulation in CI. Shared out among the cores: a simulation is one thread.
@@ -45,7 +46,7 @@ const BINARY: &str = "target/release/cadastre";
 
 /// Of the whole workspace even where one package is tested: with other packages the dependencies have other features, and SlateDB
 /// is compiled again.
-const WORKSPACE_TEST: &[&str] = &["test", "--workspace", "--quiet"];
+pub(crate) const WORKSPACE_TEST: &[&str] = &["test", "--workspace", "--quiet"];
 
 /// The Rust client's part of `tests/clients`.
 const SCENARIO: &str = "target/release/examples/scenario";
@@ -79,6 +80,7 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
             ],
         ),
         "hdfs" => crate::hdfs::stage(),
+        "masters" => crate::masters::stage(),
         _ => Err("unknown".to_owned()),
     }
 }

@@ -1,12 +1,13 @@
 //! Tables, namespaces and the cluster, by way of the active master (hbase-protocol.md 8.3 to 8.8).
 //!
 //! An operation that changes something carries a nonce, the same over all tries, and answers with a procedure's number; then the
-//! procedure is asked for until it is finished.
+//! procedure is asked for until it is finished. Who the active master is, and what is repeated, is the HA proxy's affair (`master`).
 
 use bytes::Bytes;
 use cadastre_env::Env;
+use cadastre_rpc::ha::{MasterService, MasterServiceClient};
 use cadastre_types::{Code, Error, Result, TableDescriptor, TableName};
-use cadastre_wire::{convert, decode, encode, exception, pb};
+use cadastre_wire::{convert, exception, pb};
 
 mod namespaces;
 mod regions;
@@ -50,8 +51,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("CreateTable", encode(&request)).await?;
-        let answer: pb::CreateTableResponse = decode(body)?;
+        let answer = self.master().create_table(request).await?;
         self.wait("create", answer.proc_id).await
     }
 
@@ -65,8 +65,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("DeleteTable", encode(&request)).await?;
-        let answer: pb::DeleteTableResponse = decode(body)?;
+        let answer = self.master().delete_table(request).await?;
         self.wait("delete", answer.proc_id).await?;
         self.client.clear_table(table);
         Ok(())
@@ -83,8 +82,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("truncateTable", encode(&request)).await?;
-        let answer: pb::TruncateTableResponse = decode(body)?;
+        let answer = self.master().truncate_table(request).await?;
         self.wait("truncate", answer.proc_id).await?;
         self.client.clear_table(table);
         Ok(())
@@ -100,8 +98,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("EnableTable", encode(&request)).await?;
-        let answer: pb::EnableTableResponse = decode(body)?;
+        let answer = self.master().enable_table(request).await?;
         self.wait("enable", answer.proc_id).await
     }
 
@@ -115,8 +112,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("DisableTable", encode(&request)).await?;
-        let answer: pb::DisableTableResponse = decode(body)?;
+        let answer = self.master().disable_table(request).await?;
         self.wait("disable", answer.proc_id).await?;
         self.client.clear_table(table);
         Ok(())
@@ -134,8 +130,7 @@ impl<E: Env> Admin<E> {
             nonce: Some(self.client.nonce()),
             reopen_regions: None,
         };
-        let body = self.call("ModifyTable", encode(&request)).await?;
-        let answer: pb::ModifyTableResponse = decode(body)?;
+        let answer = self.master().modify_table(request).await?;
         self.wait("modify", answer.proc_id).await
     }
 
@@ -150,8 +145,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("FlushTable", encode(&request)).await?;
-        let answer: pb::FlushTableResponse = decode(body)?;
+        let answer = self.master().flush_table(request).await?;
         self.wait("flush", answer.proc_id).await
     }
 
@@ -189,8 +183,7 @@ impl<E: Env> Admin<E> {
         &self,
         request: pb::GetTableDescriptorsRequest,
     ) -> Result<Vec<TableDescriptor>> {
-        let body = self.call("GetTableDescriptors", encode(&request)).await?;
-        let answer: pb::GetTableDescriptorsResponse = decode(body)?;
+        let answer = self.master().get_table_descriptors(request).await?;
         answer
             .table_schema
             .iter()
@@ -224,8 +217,8 @@ impl<E: Env> Admin<E> {
         self.client.shared.nonce_group
     }
 
-    async fn call(&self, method: &'static str, param: Bytes) -> Result<Bytes> {
-        self.client.master_call(method, param).await
+    fn master(&self) -> &MasterServiceClient {
+        &self.client.shared.master
     }
 
     /// Waits for a procedure. Without a number there is nothing to wait for: the master did it at once.
@@ -242,8 +235,7 @@ impl<E: Env> Admin<E> {
     async fn procedure_outcome(&self, proc_id: u64) -> Result<Option<()>> {
         use pb::get_procedure_result_response::State;
         let request = pb::GetProcedureResultRequest { proc_id };
-        let body = self.call("getProcedureResult", encode(&request)).await?;
-        let answer: pb::GetProcedureResultResponse = decode(body)?;
+        let answer = self.master().get_procedure_result(request).await?;
         match State::try_from(answer.state) {
             Ok(State::Running) => Ok(None),
             // Forgotten after it was done.

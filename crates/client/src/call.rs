@@ -1,8 +1,8 @@
-//! Making a call until it succeeds: the only place of the client that sleeps before a retry (requirements.md L17, L18, L20).
+//! Making a region call until it succeeds: the only place of the client that sleeps before a retry (requirements.md L17, L18, L20). Calls to
+//! the master have their own loop, the HA proxy (`master`); neither is ever inside of the other.
 //!
 //! 1. [`Attempts`] holds the tries, pauses and deadline of one operation; [`Attempts::after`] is the sleep.
 //! 2. A region call locates, sends, and on failure forgets exactly what the error says is wrong; then again from the start.
-//! 3. A master call does the same with the registry's active master in place of a location.
 //!
 //! Dropping the future ends everything at once: no task runs behind it.
 
@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
-use cadastre_types::{
-    Code, Error, ErrorKind, Get, Qualifiers, RegionInfo, Result, ServerName, TableName, TableState,
-};
+use cadastre_types::{Code, Error, Get, Qualifiers, RegionInfo, Result, TableName, TableState};
 use cadastre_wire::{Service, meta};
 use rand::Rng;
 
@@ -351,82 +349,6 @@ impl<E: Env> Client<E> {
         let get = table_state_get(table);
         let row = self.region_call(&meta, &get.row, &GetRequest(&get)).await?;
         meta::table_state_from_cells(&row.cells)
-    }
-
-    /// Calls the active master until it answers. Repeating is safe for all callers: they read, or carry a nonce.
-    pub(crate) async fn master_call(&self, method: &'static str, param: Bytes) -> Result<Bytes> {
-        let mut attempts = Attempts::new(self);
-        loop {
-            match self.try_master(&attempts, method, &param).await {
-                Ok(body) => return Ok(body),
-                Err(error) => attempts.after(error).await?,
-            }
-        }
-    }
-
-    async fn try_master(
-        &self,
-        attempts: &Attempts<'_, E>,
-        method: &'static str,
-        param: &Bytes,
-    ) -> Result<Bytes> {
-        let timeout = attempts.timeout()?;
-        let master = self.master(timeout).await?;
-        let answer = self
-            .shared
-            .connections
-            .call(
-                &address(&master),
-                Service::Master,
-                method,
-                param.clone(),
-                Bytes::new(),
-                timeout,
-            )
-            .await;
-        match answer {
-            Ok((body, _)) => Ok(body),
-            Err(error) => {
-                // Not there, not active any more, or not to be heard: the registry knows who is.
-                if matches!(error.kind(), ErrorKind::Failover | ErrorKind::Relocate)
-                    || error.code() == Code::OutcomeUnknown
-                {
-                    self.forget_master(&master);
-                }
-                Err(error.context(format_args!("{method} on master {master}")))
-            }
-        }
-    }
-
-    async fn master(&self, timeout: Duration) -> Result<ServerName> {
-        let known = self
-            .shared
-            .master
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        if let Some(master) = known {
-            return Ok(master);
-        }
-        let master = self.shared.registry.active_master(timeout).await?;
-        let mut known = self
-            .shared
-            .master
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *known = Some(master.clone());
-        Ok(master)
-    }
-
-    fn forget_master(&self, failed: &ServerName) {
-        let mut known = self
-            .shared
-            .master
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref() == Some(failed) {
-            *known = None;
-        }
     }
 
     /// Asks again and again, with growing pauses, until there is an answer or the operation's time is over.

@@ -7,7 +7,7 @@
 //!
 //! - `locate`: where a row is (requirements.md L7 to L18); pure parts `cache`, `lookup`, `flight`.
 //! - `retry`: what an error means for the location and for the next try (L17, L20); pure.
-//! - `call`: the only loop that sleeps before a retry.
+//! - `call`: the loop of region calls; `master`: calls to the active master, through `rpc::ha`.
 //! - `data`, `batch`, `scan`, `admin`, `directory`: what callers use. `cover`: whether the directory covers each table once (INV-1).
 //! - `registry`: ZooKeeper or RPC (L5).
 
@@ -19,6 +19,7 @@ mod cover;
 mod data;
 mod directory;
 mod locate;
+mod master;
 pub mod notation;
 mod registry;
 mod requests;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cadastre_env::{Env, Rng};
 use cadastre_rpc::Connections;
+use cadastre_rpc::ha::MasterServiceClient;
 use cadastre_types::{Error, RegionInfo, Result, ServerName, TableName, limits};
 use rand::Rng as _;
 
@@ -72,8 +74,8 @@ struct Shared<E: Env> {
     connections: Arc<Connections<E>>,
     registry: Arc<registry::Registry<E>>,
     locator: Locator<E>,
-    /// The active master as last told.
-    master: Mutex<Option<ServerName>>,
+    /// The active master, whoever it is.
+    master: MasterServiceClient,
     /// Of this client, random, never 0: with the nonce of a call it names the call (hbase-protocol.md 4.3).
     nonce_group: u64,
     rng: Mutex<Rng>,
@@ -94,6 +96,7 @@ impl<E: Env> Client<E> {
             &config,
         )?);
         let locator = Locator::new(Arc::clone(&connections), Arc::clone(&registry), &config);
+        let master = master::client(&env, &connections, Arc::clone(&registry), &config);
         let mut rng = env.rng("client");
         Ok(Self {
             shared: Arc::new(Shared {
@@ -104,7 +107,7 @@ impl<E: Env> Client<E> {
                 connections,
                 registry,
                 locator,
-                master: Mutex::new(None),
+                master,
             }),
         })
     }

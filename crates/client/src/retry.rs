@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use cadastre_rpc::ha::policy::Failover;
 use cadastre_types::{Code, Detail, Error, ErrorKind, MovedTo};
 
 /// HBase's table of factors (`HConstants.RETRY_BACKOFF`), multiplied with the pause; the last one stays.
@@ -38,6 +39,20 @@ impl Default for RetryPolicy {
             pause_overloaded_ms: 100,
             operation_timeout_ms: 1_200_000,
             rpc_timeout_ms: 60_000,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The same for calls to the master, whose loop is the HA proxy's: as many tries, and pauses from the same base to the same longest one.
+    pub(crate) fn failover(&self) -> Failover {
+        let longest = BACKOFF_FACTORS[BACKOFF_FACTORS.len() - 1];
+        Failover {
+            failovers_max: self.tries_max.saturating_sub(1),
+            // The policy counts repeated tries behind the first repeated one.
+            retries_max: self.tries_max.saturating_sub(2),
+            sleep_base_ms: self.pause_ms,
+            sleep_max_ms: self.pause_ms.saturating_mul(u64::from(longest)),
         }
     }
 }

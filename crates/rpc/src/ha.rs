@@ -12,17 +12,19 @@ mod engine;
 mod failure;
 pub mod hbase;
 mod lossy;
-pub mod master_service;
+mod master_service;
 mod method;
 pub mod policy;
 mod provider;
 mod proxy;
 mod settings;
+pub(crate) mod translate;
 
 pub use create::{Created, Source, create_proxy};
 pub use engine::{Engine, Engines, Target};
 pub use failure::{Executed, Failed, Failure};
 pub use lossy::{Loss, Lossy, LossyEngine};
+pub use master_service::{MASTER_SERVICE, MasterService, MasterServiceClient};
 pub use method::{Mark, Method, Protocol, Read};
 pub use provider::{
     ActiveByLookup, ConfiguredFailover, IpFailover, Lookup, ObserverReads, ObserverSettings,

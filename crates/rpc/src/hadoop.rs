@@ -9,7 +9,6 @@ mod connection;
 mod engine;
 mod ha_service;
 mod namenode_protocol;
-mod translate;
 
 pub use alignment::Alignment;
 pub use client_protocol::{

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use cadastre_env::Env;
+use cadastre_rpc::ha::MasterService;
 use cadastre_types::Result;
-use cadastre_wire::{decode, encode, pb};
+use cadastre_wire::pb;
 
 use super::Admin;
 
@@ -52,8 +53,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("CreateNamespace", encode(&request)).await?;
-        let answer: pb::CreateNamespaceResponse = decode(body)?;
+        let answer = self.master().create_namespace(request).await?;
         self.wait("create namespace", answer.proc_id).await
     }
 
@@ -67,8 +67,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("DeleteNamespace", encode(&request)).await?;
-        let answer: pb::DeleteNamespaceResponse = decode(body)?;
+        let answer = self.master().delete_namespace(request).await?;
         self.wait("delete namespace", answer.proc_id).await
     }
 
@@ -78,10 +77,7 @@ impl<E: Env> Admin<E> {
     /// What the master says.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>> {
         let request = pb::ListNamespaceDescriptorsRequest {};
-        let body = self
-            .call("ListNamespaceDescriptors", encode(&request))
-            .await?;
-        let answer: pb::ListNamespaceDescriptorsResponse = decode(body)?;
+        let answer = self.master().list_namespace_descriptors(request).await?;
         Ok(answer
             .namespace_descriptor
             .into_iter()
@@ -97,10 +93,7 @@ impl<E: Env> Admin<E> {
         let request = pb::GetNamespaceDescriptorRequest {
             namespace_name: name.to_owned(),
         };
-        let body = self
-            .call("GetNamespaceDescriptor", encode(&request))
-            .await?;
-        let answer: pb::GetNamespaceDescriptorResponse = decode(body)?;
+        let answer = self.master().get_namespace_descriptor(request).await?;
         Ok(Namespace::from_pb(answer.namespace_descriptor))
     }
 
@@ -114,8 +107,7 @@ impl<E: Env> Admin<E> {
             nonce_group: Some(self.nonce_group()),
             nonce: Some(self.client.nonce()),
         };
-        let body = self.call("ModifyNamespace", encode(&request)).await?;
-        let answer: pb::ModifyNamespaceResponse = decode(body)?;
+        let answer = self.master().modify_namespace(request).await?;
         self.wait("modify namespace", answer.proc_id).await
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use cadastre_env::Env;
+use cadastre_rpc::ha::MasterService;
 use cadastre_types::{RegionInfo, Result, ServerName, TableName};
 use cadastre_wire::{Service, convert, decode, encode, pb};
 
@@ -122,9 +123,10 @@ impl<E: Env> Admin<E> {
     }
 
     /// Moves the region that holds a row to a server, or to any other one with `None`. The move is over when this returns. The call has no
-    /// nonce in HBase: if its answer is lost it is made again, which may move on a region that was to go anywhere.
+    /// nonce in HBase, so it is not made again if its answer is lost.
     ///
     /// # Errors
+    /// [`Code::OutcomeUnknown`](cadastre_types::Code::OutcomeUnknown) if it may have been done,
     /// [`Code::UnknownRegion`](cadastre_types::Code::UnknownRegion) and what else the master says.
     pub async fn move_region(
         &self,
@@ -141,7 +143,7 @@ impl<E: Env> Admin<E> {
             },
             dest_server_name: to.map(convert::server_name_pb),
         };
-        self.call("MoveRegion", encode(&request)).await?;
+        self.master().move_region(request).await?;
         self.client.clear_region(&located.region);
         Ok(())
     }
@@ -155,8 +157,7 @@ impl<E: Env> Admin<E> {
             ignore_rit: None,
             dry_run: dry_run.then_some(true),
         };
-        let body = self.call("Balance", encode(&request)).await?;
-        let answer: pb::BalanceResponse = decode(body)?;
+        let answer = self.master().balance(request).await?;
         Ok(Balanced {
             ran: answer.balancer_ran,
             moves_planned: answer.moves_calculated,
@@ -173,8 +174,7 @@ impl<E: Env> Admin<E> {
             on,
             synchronous: Some(true),
         };
-        let body = self.call("SetBalancerRunning", encode(&request)).await?;
-        let answer: pb::SetBalancerRunningResponse = decode(body)?;
+        let answer = self.master().set_balancer_running(request).await?;
         Ok(answer.prev_balance_value.unwrap_or(false))
     }
 
@@ -184,8 +184,7 @@ impl<E: Env> Admin<E> {
     /// What the master says.
     pub async fn balancer_is_on(&self) -> Result<bool> {
         let request = pb::IsBalancerEnabledRequest {};
-        let body = self.call("IsBalancerEnabled", encode(&request)).await?;
-        let answer: pb::IsBalancerEnabledResponse = decode(body)?;
+        let answer = self.master().is_balancer_enabled(request).await?;
         Ok(answer.enabled)
     }
 }

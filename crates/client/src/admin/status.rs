@@ -1,8 +1,9 @@
 //! The cluster as the master sees it (hbase-protocol.md 8.7).
 
 use cadastre_env::Env;
+use cadastre_rpc::ha::MasterService;
 use cadastre_types::{Result, ServerName, TableName};
-use cadastre_wire::{convert, decode, encode, pb};
+use cadastre_wire::{convert, pb};
 
 use super::Admin;
 
@@ -64,8 +65,7 @@ impl<E: Env> Admin<E> {
         let request = pb::GetClusterStatusRequest {
             options: Vec::new(),
         };
-        let body = self.call("GetClusterStatus", encode(&request)).await?;
-        let answer: pb::GetClusterStatusResponse = decode(body)?;
+        let answer = self.master().get_cluster_status(request).await?;
         cluster_status(answer.cluster_status)
     }
 }

@@ -84,7 +84,7 @@ impl<E: Env> Invoker for Remote<E> {
                     call.method.name,
                     call.body.clone(),
                     Bytes::new(),
-                    self.call_timeout,
+                    (call.left).map_or(self.call_timeout, |left| left.min(self.call_timeout)),
                 )
                 .await;
             match outcome {
@@ -109,14 +109,20 @@ fn classify(error: &Error) -> (Class, Executed) {
         Code::PleaseHold => (Class::PleaseHold, Executed::No),
         Code::CallQueueTooBig | Code::CallDropped => (Class::Overloaded, Executed::No),
         // A deposed master's store refused it; over the wire that has the name of a region that is not served.
-        Code::Fenced | Code::NotServingRegion | Code::RegionServerAborted => {
+        Code::Fenced | Code::MasterDeposed | Code::NotServingRegion | Code::RegionServerAborted => {
             (Class::Fenced, Executed::Maybe)
         }
         Code::OutcomeUnknown => (Class::Socket, Executed::Maybe),
-        // An exception of any place inside, perhaps after the work.
-        Code::Io | Code::Internal => (Class::OtherIo, Executed::Maybe),
-        Code::Remote if error.kind() == ErrorKind::Retry => (Class::OtherIo, Executed::Maybe),
-        _ => (Class::Remote, Executed::Refused),
+        Code::TimeoutIo => (Class::CallTimeout, Executed::Maybe),
+        _ => match error.kind() {
+            // An exception of any place inside that may pass, perhaps after the work.
+            ErrorKind::Retry | ErrorKind::Relocate | ErrorKind::Failover | ErrorKind::Internal => {
+                (Class::OtherIo, Executed::Maybe)
+            }
+            ErrorKind::Fenced | ErrorKind::Invalid | ErrorKind::TooBig | ErrorKind::Corrupt => {
+                (Class::Remote, Executed::Refused)
+            }
+        },
     }
 }
 
@@ -143,5 +149,14 @@ mod tests {
         assert_eq!(of(Code::TableExists), Class::Remote);
         assert_eq!(of(Code::OutcomeUnknown), Class::Socket);
         assert_eq!(of(Code::Fenced), Class::Fenced);
+        assert_eq!(of(Code::MasterDeposed), Class::Fenced);
+        // What may pass is not told as a refusal.
+        for code in Code::ALL {
+            let passes = matches!(
+                code.kind(),
+                ErrorKind::Retry | ErrorKind::Relocate | ErrorKind::Failover | ErrorKind::Fenced
+            );
+            assert!(!passes || of(*code) != Class::Remote, "{code:?}");
+        }
     }
 }

@@ -300,6 +300,15 @@ pub struct Action {
 }
 
 impl Action {
+    /// Gives up what would go on after the call's own time.
+    pub(super) fn end_by(&mut self, time: Duration, spent: Duration) {
+        if self.decision != Fail && spent + self.delay >= time {
+            self.decision = Fail;
+            self.delay = Duration::ZERO;
+            self.reason = Some(Exhausted::Time(time));
+        }
+    }
+
     fn fail(row: &'static str) -> Self {
         Self {
             decision: Fail,
@@ -310,13 +319,15 @@ impl Action {
     }
 }
 
-/// Tries are used up (P8).
+/// Tries (P8) or time are used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
     /// Count and limit.
     Failovers(u32, u32),
     /// Count and limit.
     Retries(u32, u32),
+    /// The limit.
+    Time(Duration),
 }
 
 impl fmt::Display for Exhausted {
@@ -324,6 +335,9 @@ impl fmt::Display for Exhausted {
         let (what, count, max) = match self {
             Self::Failovers(count, max) => ("failovers", count, max),
             Self::Retries(count, max) => ("retries", count, max),
+            Self::Time(limit) => {
+                return write!(f, "the operation's {} ms are over", limit.as_millis());
+            }
         };
         write!(f, "{what} ({count}) exceeded maximum allowed ({max})")
     }

@@ -25,6 +25,10 @@ pub trait ProxyProvider: Send + Sync {
     fn current(&self) -> Arc<dyn Invoker>;
     /// The current one, which this is, failed: take another.
     fn fail_over(&self, failed: &Arc<dyn Invoker>);
+    /// Whether an answer to this method shows that the current server is active; not where others answer, too.
+    fn shows_active(&self, _: &Method) -> bool {
+        true
+    }
 }
 
 /// The servers in order, from the first or from any one, round and round (C.1).

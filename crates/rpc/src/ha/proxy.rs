@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use cadastre_env::{Clock, Rng};
 use cadastre_types::{Code, Detail, Error, Result};
 use futures::future::BoxFuture;
 use rand::Rng as _;
+use tokio::sync::Notify;
 
 use super::failure::{Executed, Failed, Failure, MEMBERS_MAX};
 use super::method::{Mark, Method, Protocol};
@@ -30,6 +32,8 @@ pub struct Call {
     pub id: i32,
     /// Tries before this one.
     pub retry: u32,
+    /// What is left of the caller's own time, if that is bounded: an engine waits no longer, even if it may.
+    pub left: Option<Duration>,
 }
 
 /// Call ids of a client: one counter for all that share a client id, since a server knows a call by both.
@@ -73,6 +77,8 @@ pub struct Policies {
     /// How long servers know a call again (`dfs.namenode.retrycache.expirytime.millis`): an at-most-once call that may have been done longer ago
     /// is not repeated.
     pub remembered: Duration,
+    /// Time of a call with all its tries and pauses (`hbase.client.operation.timeout`); Hadoop has no such bound.
+    pub time: Option<Duration>,
 }
 
 /// A little less than the ten minutes for which a NameNode remembers calls: a try takes its way, too.
@@ -85,6 +91,7 @@ impl Policies {
             default,
             by_method: BTreeMap::new(),
             remembered: REMEMBERED,
+            time: None,
         }
     }
 
@@ -120,6 +127,11 @@ pub enum Event<'a> {
         to: &'a str,
         /// Failovers of this proxy so far.
         count: u64,
+    },
+    /// While this call waited to fail over, another one was answered by the current server: this one goes there, too.
+    Stays {
+        /// Which is current.
+        with: &'a str,
     },
     /// Somebody else had failed over already.
     FoundFailedOver {
@@ -163,6 +175,7 @@ impl fmt::Display for Event<'_> {
             Self::FailedOver { from, to, count } => {
                 write!(f, "failed over from {from} to {to} (failover {count})")
             }
+            Self::Stays { with } => write!(f, "somebody else was answered by {with}: stays there"),
             Self::FoundFailedOver { to } => write!(f, "somebody else failed over to {to}"),
             Self::Answered { call, server } => write!(
                 f,
@@ -191,6 +204,9 @@ struct Shared<C> {
     chance: Mutex<Rng>,
     events: Option<Events>,
     guard: Mutex<Guard>,
+    /// Calls that wait before a failover, and what ends their wait early.
+    waiting: AtomicUsize,
+    answered: Notify,
 }
 
 /// What P14 guards. Never held over an await.
@@ -224,6 +240,8 @@ impl<C: Clock> Proxy<C> {
                 chance: Mutex::new(chance),
                 events,
                 guard: Mutex::new(guard),
+                waiting: AtomicUsize::default(),
+                answered: Notify::new(),
             }),
         }
     }
@@ -238,7 +256,11 @@ impl<C: Clock> Proxy<C> {
         Arc::clone(self.shared.guard().current.name())
     }
 
-    async fn run(&self, method: &'static Method, body: Bytes) -> Result<Bytes> {
+    /// [`Caller::call`] as a future of the caller's own, which is not boxed: the loop allocates nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn call_unboxed(&self, method: &'static Method, body: Bytes) -> Result<Bytes> {
         let shared = &*self.shared;
         let policy = shared.policies.of(method);
         let mut call = Call {
@@ -247,11 +269,13 @@ impl<C: Clock> Proxy<C> {
             body,
             id: shared.ids.draw(),
             retry: 0,
+            left: shared.policies.time,
         };
         let mut progress = Progress::default();
+        let start = shared.clock.mono();
+        let mut began = start;
         loop {
             let (server, seen) = shared.current();
-            let began = shared.clock.mono();
             shared.tell(Event::Try {
                 call: &call,
                 server: server.name(),
@@ -262,14 +286,18 @@ impl<C: Clock> Proxy<C> {
                         call: &call,
                         server: server.name(),
                     });
+                    shared.wake_others(method, seen);
                     return Ok(answer);
                 }
                 Err(failed) => failed,
             };
             progress.note(&failed, began);
             let chance = || shared.chance();
-            let (action, which) =
+            let (mut action, which) =
                 policy.decide_all(failed.all(), progress.counts, method.mark, chance);
+            if let Some(time) = shared.policies.time {
+                action.end_by(time, shared.clock.mono() - start);
+            }
             shared.tell(Event::Failed {
                 call: &call,
                 failed: &failed,
@@ -278,20 +306,25 @@ impl<C: Clock> Proxy<C> {
             if action.decision == Decision::Fail {
                 return Err(progress.verdict(method, &failed.all()[which], &action));
             }
-            // Before the check of the guard: who wakes late finds the work done.
-            if !action.delay.is_zero() {
-                shared.clock.sleep(action.delay).await;
-            }
-            let now = shared.clock.mono();
+            // Before the check of the guard: who wakes late finds the work done. Woken early only every other time: an answer that says
+            // nothing about this call must not make it spin.
+            let may_wake = action.decision == Decision::FailOver && !progress.woken;
+            progress.woken = shared.pause(action.delay, may_wake).await;
+            began = shared.clock.mono();
+            call.left = (shared.policies.time).map(|time| time.saturating_sub(began - start));
             if method.mark == Mark::AtMostOnce
-                && progress.in_doubt_for(now) >= shared.policies.remembered
+                && progress.in_doubt_for(began) >= shared.policies.remembered
             {
                 return Err(progress.forgotten(method));
             }
             progress.counts.retries += 1;
             call.retry += 1;
             if action.decision == Decision::FailOver {
-                shared.fail_over(seen);
+                if progress.woken {
+                    shared.stay();
+                } else {
+                    shared.fail_over(seen);
+                }
                 progress.counts.failovers += 1;
             }
         }
@@ -304,7 +337,7 @@ impl<C: Clock> Caller for Proxy<C> {
     }
 
     fn call<'a>(&'a self, method: &'static Method, body: Bytes) -> BoxFuture<'a, Result<Bytes>> {
-        Box::pin(self.run(method, body))
+        Box::pin(self.call_unboxed(method, body))
     }
 }
 
@@ -344,6 +377,22 @@ impl<C> Shared<C> {
         });
     }
 
+    /// Takes the current server, whoever made it that.
+    fn stay(&self) {
+        let with = Arc::clone(self.guard().current.name());
+        self.tell(Event::Stays { with: &with });
+    }
+
+    /// A call was answered under this count of failovers: who waits to fail over need not wait any longer.
+    fn wake_others(&self, method: &Method, seen: u64) {
+        if self.waiting.load(Ordering::Relaxed) > 0
+            && self.provider.shows_active(method)
+            && self.guard().failovers == seen
+        {
+            self.answered.notify_waiters();
+        }
+    }
+
     fn chance(&self) -> f64 {
         (self.chance.lock().expect("drawing does not panic")).random()
     }
@@ -356,10 +405,50 @@ impl<C> Shared<C> {
     }
 }
 
+impl<C: Clock> Shared<C> {
+    /// Sleeps; if `may_wake`, until another call is answered at the longest. Tells whether one was.
+    async fn pause(&self, delay: Duration, may_wake: bool) -> bool {
+        if delay.is_zero() {
+            return false;
+        }
+        if !may_wake {
+            self.clock.sleep(delay).await;
+            return false;
+        }
+        let mut answered = pin!(self.answered.notified());
+        // From here on no answer is missed.
+        answered.as_mut().enable();
+        let _waits = Waits::new(&self.waiting);
+        tokio::select! {
+            biased;
+            () = answered => true,
+            () = self.clock.sleep(delay) => false,
+        }
+    }
+}
+
+/// Counted as long as it lives, so that a caller that is gone does not count.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What is known of a call after its failed tries.
 #[derive(Default)]
 struct Progress {
     counts: Counts,
+    /// The last pause was cut short by another call's answer.
+    woken: bool,
     /// When the first try began that may have been done.
     maybe_since: Option<Duration>,
     /// The last failure of each server.

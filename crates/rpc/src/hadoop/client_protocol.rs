@@ -5,7 +5,7 @@ use bytes::Bytes;
 use cadastre_types::{Code, Error, Result};
 use cadastre_wire::hadoop::pb;
 
-use super::translate::translator;
+use crate::ha::translate::translator;
 use crate::ha::{Method, Protocol, ServerState, StateProbe};
 
 /// The protocol.

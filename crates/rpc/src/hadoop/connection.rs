@@ -257,6 +257,7 @@ impl<E: Env> Connection<E> {
             body,
             id,
             retry,
+            left: _,
         } = outgoing.call;
         let seen = outgoing.alignment.as_ref().map(|seen| seen.to_send());
         let (state_id, router_state) = seen.unwrap_or_default();

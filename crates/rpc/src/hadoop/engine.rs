@@ -141,6 +141,7 @@ impl<E: Env> Remote<E> {
         let _abandons = stage.abandon_on_drop();
         // The connection ends a call that it has taken; this ends one that waits for its turn.
         let limit = self.shared.config.call_timeout;
+        let limit = call.left.map_or(limit, |left| left.min(limit));
         let deadline = clock.mono() + limit;
         match clock.timeout(limit, self.ask(call, deadline, &stage)).await {
             Ok(outcome) => outcome,

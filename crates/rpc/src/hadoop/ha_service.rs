@@ -2,7 +2,7 @@
 
 use cadastre_wire::hadoop::pb;
 
-use super::translate::translator;
+use crate::ha::translate::translator;
 use crate::ha::{Method, Protocol};
 
 /// The protocol.

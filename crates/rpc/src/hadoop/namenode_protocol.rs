@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use cadastre_wire::hadoop::pb;
 
-use super::translate::translator;
 use crate::ha::policy::Policy;
+use crate::ha::translate::translator;
 use crate::ha::{Method, Policies, Protocol};
 
 /// The protocol.

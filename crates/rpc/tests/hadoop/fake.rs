@@ -236,6 +236,7 @@ pub(crate) async fn ask(
         body: body.into(),
         id: engine.ids().draw(),
         retry: 0,
+        left: None,
     };
     invoker.invoke(&call).await
 }

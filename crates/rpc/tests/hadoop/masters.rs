@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use cadastre_env::{Env, HostPort, Listener, Net, RealEnv};
 use cadastre_rpc::ha::hbase::HbaseEngine;
-use cadastre_rpc::ha::master_service::MASTER_SERVICE;
+
 use cadastre_rpc::ha::policy::{Failover, Policy};
 use cadastre_rpc::ha::{
-    ActiveByLookup, Caller, ConfiguredFailover, Engine, Lookup, Method, Policies, Protocol, Proxy,
-    ProxyProvider, Target,
+    ActiveByLookup, Caller, ConfiguredFailover, Engine, Lookup, MASTER_SERVICE, Method, Policies,
+    Protocol, Proxy, ProxyProvider, Target,
 };
 use cadastre_rpc::{Connections, Handler, Reply, ServerConfig, serve};
 use cadastre_types::{Code, Error, Result};
@@ -147,7 +147,7 @@ fn each_error_of_a_master_has_its_row() {
 struct Told(Mutex<Vec<Result<HostPort>>>);
 
 impl Lookup for Told {
-    fn active(&self) -> BoxFuture<'_, Result<HostPort>> {
+    fn active(&self, _: Option<Duration>) -> BoxFuture<'_, Result<HostPort>> {
         let mut told = self.0.lock().unwrap();
         let next = if told.len() > 1 {
             told.remove(0)

@@ -121,6 +121,7 @@ fn a_name_that_moved_is_followed() {
             body: "x".into(),
             id,
             retry: 0,
+            left: None,
         };
         // Not there yet.
         let failed = proxy.invoke(&call(0)).await.unwrap_err();

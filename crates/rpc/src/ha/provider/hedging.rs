@@ -153,6 +153,7 @@ impl Round {
                     body: body.clone(),
                     id: self.ids.draw(),
                     retry: 0,
+                    left: call.left,
                 };
                 async move { (at, target.invoke(&question).await) }
             })

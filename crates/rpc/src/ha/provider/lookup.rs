@@ -3,6 +3,7 @@
 //! Asked when nobody is known, and again after a failover; in between the answer stays.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::HostPort;
@@ -17,11 +18,11 @@ use crate::ha::proxy::{Call, Invoker};
 
 /// Knows the active server.
 pub trait Lookup: Send + Sync {
-    /// Where it is now.
+    /// Where it is now. `left` is what is left of the caller's time, if that is bounded.
     ///
     /// # Errors
     /// If nobody is active, or nobody who knows is reached.
-    fn active(&self) -> BoxFuture<'_, Result<HostPort>>;
+    fn active(&self, left: Option<Duration>) -> BoxFuture<'_, Result<HostPort>>;
 }
 
 /// The provider.
@@ -75,11 +76,11 @@ impl Asking {
         self.lock().clone()
     }
 
-    async fn server(&self) -> Result<Arc<dyn Invoker>> {
+    async fn server(&self, left: Option<Duration>) -> Result<Arc<dyn Invoker>> {
         if let Some(server) = self.known() {
             return Ok(server);
         }
-        let address = self.lookup.active().await?;
+        let address = self.lookup.active(left).await?;
         let server = self.engine.proxy(Target {
             address,
             ..self.target.clone()
@@ -96,7 +97,7 @@ impl Invoker for Asking {
 
     fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Bytes, Failed>> {
         Box::pin(async move {
-            match self.server().await {
+            match self.server(call.left).await {
                 Ok(server) => server.invoke(call).await,
                 Err(error) => {
                     // Whatever it is, the call was sent to nobody.

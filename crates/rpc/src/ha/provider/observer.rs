@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 
 use super::{ProxyProvider, ServerState, StateProbe};
 use crate::ha::failure::Failed;
+use crate::ha::method::Method;
 use crate::ha::policy::{Class, Counts, Decision, Failover, Policy};
 use crate::ha::proxy::{Call, CallIds, Invoker};
 
@@ -70,6 +71,11 @@ impl<C: Clock> ObserverReads<C> {
 }
 
 impl<C: Clock> ProxyProvider for ObserverReads<C> {
+    /// A read may have been answered by an observer.
+    fn shows_active(&self, method: &Method) -> bool {
+        !method.may_be_observed()
+    }
+
     fn current(&self) -> Arc<dyn Invoker> {
         Arc::clone(&self.reader) as Arc<dyn Invoker>
     }
@@ -130,6 +136,7 @@ impl<C: Clock> Reader<C> {
             // One of its own: one id never names two calls.
             id: self.ids.draw(),
             retry: 0,
+            left: call.left,
         }
     }
 

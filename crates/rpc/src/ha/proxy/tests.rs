@@ -318,9 +318,8 @@ fn a_method_may_have_its_own_policy() {
     let a = server("a", &[], STANDBY);
     let clock = Jumping::default();
     let policies = Policies {
-        default: Policy::failover(Failover::default()),
         by_method: BTreeMap::from([("read", Policy::TryOnce)]),
-        remembered: REMEMBERED,
+        ..Policies::all(Policy::failover(Failover::default()))
     };
     let proxy = Proxy::new(
         clock,
@@ -477,4 +476,117 @@ fn call_ids_are_never_negative() {
     assert_eq!((ids.draw(), ids.draw(), ids.draw()), (i32::MAX, 0, 1));
     let ids = CallIds(Arc::new(AtomicU32::new(u32::MAX)));
     assert_eq!((ids.draw(), ids.draw()), (i32::MAX, 0));
+}
+
+/// A clock whose sleeps never end.
+#[derive(Debug, Clone)]
+struct Stopped;
+
+impl Clock for Stopped {
+    fn wall(&self) -> Millis {
+        0
+    }
+
+    fn mono(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending().await
+    }
+
+    async fn timeout<F: Future + Send>(&self, _: Duration, future: F) -> Result<F::Output, Elapsed>
+    where
+        F::Output: Send,
+    {
+        Ok(future.await)
+    }
+}
+
+fn stopped(provider: impl ProxyProvider + 'static) -> Proxy<Stopped> {
+    Proxy::new(
+        Stopped,
+        &TOY,
+        Box::new(provider),
+        Policies::all(Policy::failover(Failover::default())),
+        CallIds::default(),
+        Rng::seed_from_u64(1),
+        None,
+    )
+}
+
+/// Polls once.
+fn poll(call: &mut BoxFuture<'_, Result<Bytes>>) -> Option<Result<Bytes>> {
+    call.now_or_never()
+}
+
+#[test]
+fn an_answer_ends_the_wait_of_those_who_would_fail_over() {
+    let a = server("a", &[], STANDBY);
+    let b = server("b", &[REFUSED, REFUSED], Ok("yes"));
+    let proxy = stopped(ConfiguredFailover::new(dynamic(&[&a, &b])));
+    let ask = || proxy.call(method("rename"), Bytes::new());
+    let (mut first, mut second) = (ask(), ask());
+    // The first waits after b refused it, the second after a stood by.
+    assert_eq!((poll(&mut first), poll(&mut second)), (None, None));
+    assert_eq!((proxy.failovers(), &*proxy.current()), (2, "a"));
+    assert_eq!(poll(&mut ask()).unwrap().unwrap(), "b yes");
+    for call in [&mut first, &mut second] {
+        assert_eq!(poll(call).unwrap().unwrap(), "b yes");
+    }
+    // Neither took what works away from the others.
+    assert_eq!((proxy.failovers(), &*proxy.current()), (3, "b"));
+    // One id over all tries, as ever.
+    let tries = b.seen.lock().unwrap();
+    let of_first: Vec<_> = tries.iter().filter(|(_, id, _)| *id == 0).collect();
+    assert_eq!(of_first, [&("rename", 0, 1), &("rename", 0, 2)]);
+}
+
+#[test]
+fn nobody_is_woken_twice_in_a_row_or_by_an_old_answer() {
+    let a = server("a", &[], STANDBY);
+    let b = server("b", &[REFUSED, Ok("yes"), REFUSED], Ok("yes"));
+    let proxy = stopped(ConfiguredFailover::new(dynamic(&[&a, &b])));
+    let ask = || proxy.call(method("rename"), Bytes::new());
+    let mut call = ask();
+    assert_eq!(poll(&mut call), None);
+    assert_eq!(poll(&mut ask()).unwrap().unwrap(), "b yes");
+    // Woken, and refused once more: what others get says nothing about this call.
+    assert_eq!(poll(&mut call), None);
+    assert_eq!(poll(&mut ask()).unwrap().unwrap(), "b yes");
+    assert_eq!(poll(&mut call), None);
+    drop(call);
+    // An answer from before the last failover is none of the current server's.
+    let shared = &proxy.shared;
+    let waits = Waits::new(&shared.waiting);
+    let mut answered = pin!(shared.answered.notified());
+    answered.as_mut().enable();
+    shared.wake_others(method("rename"), 0);
+    assert!(answered.as_mut().now_or_never().is_none());
+    shared.wake_others(method("rename"), proxy.failovers());
+    assert!(answered.now_or_never().is_some());
+    drop(waits);
+    assert_eq!(shared.waiting.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_call_ends_with_its_own_time() {
+    let (a, b) = (server("a", &[], STANDBY), server("b", &[], STANDBY));
+    let clock = Jumping::default();
+    let provider = ConfiguredFailover::new(dynamic(&[&a, &b]));
+    let policies = Policies {
+        time: Some(Duration::from_secs(5)),
+        ..Policies::all(Policy::failover(Failover::default()))
+    };
+    let (ids, chance) = (CallIds::default(), Rng::seed_from_u64(1));
+    let provider = Box::new(provider);
+    let proxy = Proxy::new(clock.clone(), &TOY, provider, policies, ids, chance, None);
+    let error = call(&proxy, "mkdirs").unwrap_err();
+    let message = error.message();
+    assert!(
+        message.contains("the operation's 5000 ms are over"),
+        "{message}"
+    );
+    assert!(message.contains("a: Standby") && message.contains("b: Standby"));
+    assert!(*clock.now.lock().unwrap() < Duration::from_secs(5));
 }

@@ -29,6 +29,8 @@ import org.apache.hadoop.util.ToolRunner;
  *   jn     DIR PORT0 PORT1       run one JournalNode (with QJM=1 in the environment of all)
  *   put    DIR PORT0 PORT1 PATH  write three files of one block each, PATH0 and so on
  *   yardstick DIR PORT0 PORT1    what the proxy's long test does, by Hadoop's own client, until DIR/stop is there
+ *   load   DIR PORT0 PORT1 CALLERS SECONDS   getFileInfo by Hadoop's own client: a line of JSON
+ *   stalls DIR PORT0 PORT1 CALLERS   mkdirs by Hadoop's own client until DIR/stop is there: how long calls took, as a line of JSON
  *   ha     DIR PORT0 PORT1 ARGS  haadmin
  */
 public class HdfsHa {
@@ -208,6 +210,14 @@ public class HdfsHa {
         yardstick(client(p0, p1), new File(dir, "stop"));
         System.exit(0);
         break;
+      case "load":
+        load(client(p0, p1), Integer.parseInt(a[4]), Integer.parseInt(a[5]));
+        System.exit(0);
+        break;
+      case "stalls":
+        stalls(client(p0, p1), Integer.parseInt(a[4]), new File(dir, "stop"));
+        System.exit(0);
+        break;
       case "ha": {
         Configuration c = server(dir, p0, p1);
         DFSHAAdmin t = new DFSHAAdmin();
@@ -224,7 +234,109 @@ public class HdfsHa {
     }
   }
 
-  /** Sixteen threads create, rename and delete files of their own; what fails, or was done twice, is wrong. */
+  /** The configuration of both clients that are compared: Hadoop's defaults, and no observer. */
+  static org.apache.hadoop.hdfs.DFSClient compared(Configuration c) throws Exception {
+    c.set("dfs.ha.namenodes." + NS, "nn0,nn1");
+    c.setBoolean("dfs.client.failover.random.order", false);
+    return new org.apache.hadoop.hdfs.DFSClient(new java.net.URI("hdfs://" + NS), c);
+  }
+
+  static long cpuNanos() {
+    return ((com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean())
+        .getProcessCpuTime();
+  }
+
+  /** As many callers of one client, warm before it counts. */
+  static void load(Configuration c, int callers, int seconds) throws Exception {
+    try (var fs = compared(c)) {
+      fs.mkdirs("/load", new org.apache.hadoop.fs.permission.FsPermission((short) 0755), true);
+      var counts = new java.util.concurrent.atomic.AtomicBoolean();
+      var ended = new java.util.concurrent.atomic.AtomicBoolean();
+      long[][] took = new long[callers][];
+      Thread[] threads = new Thread[callers];
+      for (int t = 0; t < callers; t++) {
+        int own = t;
+        threads[t] = new Thread(() -> {
+          long[] times = new long[1 << 16];
+          int n = 0;
+          try {
+            while (!ended.get()) {
+              long began = System.nanoTime();
+              fs.getFileInfo("/load");
+              if (counts.get()) {
+                if (n == times.length) {
+                  times = java.util.Arrays.copyOf(times, 2 * n);
+                }
+                times[n++] = System.nanoTime() - began;
+              }
+            }
+          } catch (Exception e) {
+            System.err.println("FAILED " + e);
+          }
+          took[own] = java.util.Arrays.copyOf(times, n);
+        });
+        threads[t].start();
+      }
+      Thread.sleep(10_000);
+      long cpu = cpuNanos(), began = System.nanoTime();
+      counts.set(true);
+      Thread.sleep(seconds * 1000L);
+      long spent = System.nanoTime() - began;
+      cpu = cpuNanos() - cpu;
+      ended.set(true);
+      for (Thread t : threads) {
+        t.join();
+      }
+      long[] all = java.util.Arrays.stream(took).flatMapToLong(java.util.Arrays::stream).sorted().toArray();
+      System.out.printf("{\"client\":\"hadoop\",\"callers\":%d,\"calls_per_s\":%.0f,\"cpu_us\":%.1f,\"p50_us\":%d,\"p99_us\":%d}%n",
+          callers, all.length / (spent / 1e9), cpu / 1e3 / all.length, all[all.length / 2] / 1000, all[all.length * 99 / 100] / 1000);
+    }
+  }
+
+  /** Calls of more than this, ms, were held up. */
+  static final long HELD_UP_MS = 100;
+
+  static void stalls(Configuration c, int callers, File stop) throws Exception {
+    try (var fs = compared(c)) {
+      var perm = new org.apache.hadoop.fs.permission.FsPermission((short) 0755);
+      var last = new java.util.concurrent.atomic.AtomicLong(System.nanoTime());
+      var gaps = new java.util.concurrent.ConcurrentLinkedQueue<Long>();
+      var held = new java.util.concurrent.ConcurrentLinkedQueue<Long>();
+      var failed = new java.util.concurrent.atomic.AtomicLong();
+      Thread[] threads = new Thread[callers];
+      for (int t = 0; t < callers; t++) {
+        threads[t] = new Thread(() -> {
+          while (!stop.exists()) {
+            long began = System.nanoTime();
+            try {
+              fs.mkdirs("/stalls", perm, true);
+            } catch (Exception e) {
+              failed.incrementAndGet();
+              System.err.println("FAILED " + e);
+            }
+            long now = System.nanoTime();
+            long gap = (now - last.getAndSet(now)) / 1_000_000, took = (now - began) / 1_000_000;
+            if (gap > HELD_UP_MS) {
+              gaps.add(gap);
+            }
+            if (took > HELD_UP_MS) {
+              held.add(took);
+            }
+          }
+        });
+        threads[t].start();
+      }
+      for (Thread t : threads) {
+        t.join();
+      }
+      long longest = held.stream().mapToLong(Long::longValue).max().orElse(0);
+      double mean = held.stream().mapToLong(Long::longValue).average().orElse(0);
+      System.out.printf("{\"client\":\"hadoop\",\"failed\":%d,\"gaps_ms\":%s,\"held_up\":%d,\"held_up_mean_ms\":%.0f,\"longest_ms\":%d}%n",
+          failed.get(), gaps.toString(), held.size(), mean, longest);
+    }
+  }
+
+  /** Sixteen threads create, append to, rename and delete files of their own; what fails, or was done twice, is wrong. */
   static void yardstick(Configuration c, File stop) throws Exception {
     c.set("dfs.ha.namenodes." + NS, "nn0,nn1");
     c.setInt("dfs.client.failover.sleep.base.millis", 100);
@@ -246,10 +358,13 @@ public class HdfsHa {
             try {
               fs.create(from, false).close();
               done.addAndGet(2);
+              fs.append(from).close();
+              done.addAndGet(2);
               if (!fs.rename(from, to)) {
                 wrong.incrementAndGet();
               }
-              done.incrementAndGet();
+              fs.getFileStatus(to);
+              done.addAndGet(2);
               if (!fs.delete(to, false)) {
                 wrong.incrementAndGet();
               }

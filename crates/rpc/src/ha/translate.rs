@@ -8,7 +8,7 @@ use cadastre_wire::Message;
 use crate::ha::{Caller, Method};
 
 /// One typed call.
-pub(super) async fn call<Q: Message, A: Message>(
+pub(crate) async fn call<Q: Message, A: Message>(
     caller: Arc<dyn Caller>,
     method: &'static Method,
     request: Q,
@@ -62,7 +62,7 @@ macro_rules! translator {
                 ) -> impl std::future::Future<Output = cadastre_types::Result<pb::$answer>> + Send
                 {
                     const METHOD: &crate::ha::Method = $protocol.method($wire);
-                    crate::hadoop::translate::call(std::sync::Arc::clone(&self.0), METHOD, request)
+                    crate::ha::translate::call(std::sync::Arc::clone(&self.0), METHOD, request)
                 }
             )*
         }
@@ -73,4 +73,4 @@ macro_rules! translator {
     };
 }
 
-pub(super) use translator;
+pub(crate) use translator;

@@ -1,0 +1,38 @@
+//! Two real HBase masters and a ZooKeeper, for the stage `masters` of `cargo xtask test`: the client's master calls while the active one is killed.
+
+use std::path::Path;
+use std::process::Command;
+
+const SCRIPT: &str = "tests/masters/run.sh";
+
+/// The stage's own folder.
+const DIR: &str = "target/masters-stage";
+
+/// Starts them, runs the test, and stops them whatever came of it.
+pub(crate) fn stage() -> Result<(), String> {
+    if Path::new(DIR).exists() {
+        down()?;
+    }
+    let ports: [u16; 4] = crate::hdfs::free_ports()?;
+    let ports = ports.map(|port| port.to_string());
+    let mut start = Command::new("bash");
+    start.args([SCRIPT, "start", DIR]).args(ports);
+    crate::stages::finish(start)?;
+    let here = std::env::current_dir().map_err(|error| error.to_string())?;
+    let mut tests = Command::new("cargo");
+    tests
+        .args(crate::stages::WORKSPACE_TEST)
+        .args(["--test", "masters", "active_masters", "--"])
+        .args(["--ignored", "--nocapture"])
+        .env("CADASTRE_MASTERS", here.join(DIR));
+    let outcome = crate::stages::finish(tests);
+    down()?;
+    outcome
+}
+
+fn down() -> Result<(), String> {
+    let mut stop = Command::new("bash");
+    stop.args([SCRIPT, "stop", DIR]);
+    crate::stages::finish(stop)?;
+    std::fs::remove_dir_all(DIR).map_err(|error| format!("{DIR}: {error}"))
+}
