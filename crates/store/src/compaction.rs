@@ -15,6 +15,7 @@ use slatedb::compactor::{
 };
 use slatedb::config::{
     CompactorOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions,
+    GarbageCollectorScheduleOptions,
 };
 use slatedb::{CompactionFilterSupplier, GarbageCollectorBuilder, VersionedManifest};
 
@@ -252,7 +253,13 @@ async fn run<E: Env>(
     Ok(())
 }
 
-/// Removes files that nobody can need any more.
+/// Whether a database reads files of another one, which a compaction would make its own.
+pub(crate) fn borrows(manifest: &VersionedManifest) -> bool {
+    let mut lenders = manifest.external_dbs().iter();
+    lenders.any(|lender| !lender.sst_ids.is_empty())
+}
+
+/// Removes files that nobody can need any more, and gives up databases none of whose files are read any more.
 pub(crate) async fn collect_garbage<E: Env>(database: &Arc<Database<E>>) -> Result<()> {
     let config = &database.store.config;
     let directory = Some(GarbageCollectorDirectoryOptions {
@@ -267,6 +274,7 @@ pub(crate) async fn collect_garbage<E: Env>(database: &Arc<Database<E>>) -> Resu
         wal_fence_options: None,
         compacted_options: directory,
         compactions_options: directory,
+        detach_options: Some(GarbageCollectorScheduleOptions { interval: None }),
         // A local disk has no conditional overwrite (facts/storage-engine.md, section 8).
         boundary_files_enabled: false,
         ..GarbageCollectorOptions::default()
@@ -294,5 +302,11 @@ pub(crate) async fn collect_garbage<E: Env>(database: &Arc<Database<E>>) -> Resu
             Code::Internal,
             format!("collecting garbage of {} was interrupted", database.path),
         )
-    })
+    })?;
+    // What it gave up is to be seen.
+    if !database.db.manifest().external_dbs().is_empty() {
+        let refreshed = database.db.refresh_manifest().await;
+        refreshed.map_err(|e| from_slatedb(&e))?;
+    }
+    Ok(())
 }

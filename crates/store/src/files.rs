@@ -1,5 +1,5 @@
-//! What is known of a region's files beside their cells: when they were last merged as one, what they hold uncompressed, their
-//! names; and which compression its table asks for.
+//! What is known of a region's files beside their cells: when they were last merged as one, what they hold uncompressed, how much
+//! of them is the region's, where its middle is, their names; and which compression its table asks for.
 //!
 //! The time of the last major compaction is an object of its own, `major`, beside SlateDB's: text, so that a person can read it.
 //!
@@ -10,17 +10,21 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ops::{Range, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cadastre_types::{Compression, Error, Result, TableDescriptor};
+use bytes::Bytes;
+use cadastre_types::{Compression, Error, RegionInfo, Result, TableDescriptor};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use slatedb::SstReader;
 use slatedb::config::CompressionCodec;
+use slatedb::manifest::SsTableView;
+use slatedb::{SstFile, SstIndex, SstReader, VersionedManifest};
 
 use crate::db::Recipe;
 use crate::error::{from_object_store, from_slatedb};
+use crate::key::RowCodec;
 
 /// Name of the object.
 const FILE: &str = "major";
@@ -43,21 +47,145 @@ pub(crate) struct Files {
     major: AtomicU64,
     /// Bytes that files hold uncompressed, by their ids. Files never change.
     raw: Mutex<BTreeMap<String, u64>>,
+    /// How much of a file that it shares with others is the region's, by the file's place in the manifest.
+    parts: Mutex<BTreeMap<String, Part>>,
+}
+
+/// Blocks of a file that hold something of a region, and all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    blocks: u64,
+    all: u64,
+}
+
+impl Part {
+    fn of(self, bytes: u64) -> u64 {
+        let part = u128::from(bytes) * u128::from(self.blocks) / u128::from(self.all.max(1));
+        u64::try_from(part).expect("a part is no more than the whole")
+    }
 }
 
 fn object(region: &Path) -> Path {
     region.clone().join(FILE)
 }
 
+/// The database that a file lies in: the region's own, or the one that it is borrowed from.
+fn home(recipe: &Recipe, manifest: &VersionedManifest, view: &SsTableView) -> Path {
+    let mut lenders = manifest.external_dbs().iter();
+    let lender = lenders.find(|lender| lender.sst_ids.contains(&view.sst.id));
+    lender.map_or_else(
+        || recipe.path.clone(),
+        |lender| Path::from(lender.path.as_str()),
+    )
+}
+
+fn open(recipe: &Recipe, manifest: &VersionedManifest, view: &SsTableView) -> Result<SstFile> {
+    let home = home(recipe, manifest, view);
+    SstReader::new(home, Arc::clone(&recipe.objects), None, None)
+        .open_with_handle(view.sst.clone())
+        .map_err(|e| from_slatedb(&e))
+}
+
+async fn index(
+    recipe: &Recipe,
+    manifest: &VersionedManifest,
+    view: &SsTableView,
+) -> Result<SstIndex> {
+    let file = open(recipe, manifest, view)?;
+    file.index().await.map_err(|e| from_slatedb(&e))
+}
+
+/// The blocks of a file that can hold something of what a region sees of it.
+fn blocks_inside(view: &SsTableView, index: &SstIndex) -> Range<usize> {
+    let Some(seen) = view.visible_range() else {
+        return 0..index.len();
+    };
+    let before = |key: &[u8]| match seen.start_bound() {
+        std::ops::Bound::Unbounded => false,
+        std::ops::Bound::Included(start) | std::ops::Bound::Excluded(start) => key <= &start[..],
+    };
+    let not_behind = |key: &[u8]| match seen.end_bound() {
+        std::ops::Bound::Unbounded => true,
+        std::ops::Bound::Included(end) => key <= &end[..],
+        std::ops::Bound::Excluded(end) => key < &end[..],
+    };
+    // The block before the first that begins inside may reach into the range.
+    let from = index.partition_point(before).saturating_sub(1);
+    from..index.partition_point(not_behind).max(from)
+}
+
 impl Files {
     /// What an earlier opening left.
-    pub(crate) async fn load(recipe: &Recipe) -> Result<Self> {
+    pub(crate) async fn load(recipe: &Recipe, manifest: &VersionedManifest) -> Result<Self> {
         let files = Self::default();
+        files.measure(recipe, manifest).await?;
         files.major.store(
             read(&*recipe.objects, &recipe.path).await?,
             Ordering::Relaxed,
         );
         Ok(files)
+    }
+
+    /// Learns how much of the files that a region shares with others is its own. Only cloning makes such, and that is before the
+    /// region is opened.
+    async fn measure(&self, recipe: &Recipe, manifest: &VersionedManifest) -> Result<()> {
+        let shared = manifest.all_sst_views();
+        for view in shared.filter(|view| view.visible_range().is_some()) {
+            let index = index(recipe, manifest, view).await?;
+            let part = Part {
+                blocks: blocks_inside(view, &index).len() as u64,
+                all: index.len() as u64,
+            };
+            let mut parts = self.parts.lock().expect("not poisoned");
+            parts.insert(view.id.to_string(), part);
+        }
+        Ok(())
+    }
+
+    fn part_of(&self, view: &SsTableView, bytes: u64) -> u64 {
+        let parts = self.parts.lock().expect("not poisoned");
+        // Most regions share none.
+        if parts.is_empty() {
+            return bytes;
+        }
+        let part = parts.get(&view.id.to_string());
+        part.map_or(bytes, |part| part.of(bytes))
+    }
+
+    /// Bytes of a file that are the region's, about.
+    pub(crate) fn bytes(&self, view: &SsTableView) -> u64 {
+        self.part_of(view, view.estimate_size())
+    }
+
+    /// A row near the middle of a region's largest file, with rows before it; `None` if the files are too small to have one.
+    pub(crate) async fn middle_row(
+        &self,
+        recipe: &Recipe,
+        manifest: &VersionedManifest,
+        codec: RowCodec,
+        region: &RegionInfo,
+    ) -> Result<Option<Bytes>> {
+        let largest = manifest.all_sst_views().max_by_key(|view| self.bytes(view));
+        let Some(view) = largest else {
+            return Ok(None);
+        };
+        let index = index(recipe, manifest, view).await?;
+        let inside = blocks_inside(view, &index);
+        let middle = inside.start + inside.len().div_ceil(2);
+        let first = view.sst.info.first_entry.as_ref();
+        let first = first.and_then(|key| codec.boundary_row(key));
+        let row = |block: usize| {
+            let (_, key) = index.get(block)?;
+            let row = codec.boundary_row(&Bytes::copy_from_slice(key))?;
+            let cuts = row > region.start_key
+                && region.contains(&row)
+                && first.as_ref().is_none_or(|first| row > *first);
+            cuts.then_some(row)
+        };
+        // The first block's key says nothing, and a row may fill many blocks.
+        let upwards = middle..inside.end;
+        let downwards = (inside.start + 1..middle).rev();
+        Ok(upwards.chain(downwards).find_map(row))
     }
 
     /// When the last major compaction ended, ms since 1970; 0 for never.
@@ -68,11 +196,7 @@ impl Files {
     /// Remembers that a major compaction ended.
     pub(crate) async fn set_major(&self, recipe: &Recipe, ended: i64) -> Result<()> {
         let ended = u64::try_from(ended).unwrap_or(0);
-        recipe
-            .objects
-            .put(&object(&recipe.path), render(ended).into_bytes().into())
-            .await
-            .map_err(|e| from_object_store(&e))?;
+        write(&*recipe.objects, &recipe.path, ended).await?;
         self.major.store(ended, Ordering::Relaxed);
         Ok(())
     }
@@ -81,15 +205,13 @@ impl Files {
     pub(crate) async fn raw_bytes(
         &self,
         recipe: &Recipe,
-        manifest: &slatedb::VersionedManifest,
+        manifest: &VersionedManifest,
     ) -> Result<u64> {
-        let reader = SstReader::new(recipe.path.clone(), Arc::clone(&recipe.objects), None, None);
         let known = std::mem::take(&mut *self.raw.lock().expect("not poisoned"));
         let mut now = BTreeMap::new();
+        let mut sum = 0;
         for view in manifest.all_sst_views() {
-            let file = reader
-                .open_with_handle(view.sst.clone())
-                .map_err(|e| from_slatedb(&e))?;
+            let file = open(recipe, manifest, view)?;
             let id = file.id().to_string();
             let bytes = match known.get(&id) {
                 Some(bytes) => *bytes,
@@ -100,25 +222,39 @@ impl Files {
                 },
             };
             now.insert(id, bytes);
+            sum += self.part_of(view, bytes);
         }
-        let sum = now.values().sum();
         *self.raw.lock().expect("not poisoned") = now;
         Ok(sum)
     }
 }
 
 /// Names of a database's files.
-pub(crate) fn names(recipe: &Recipe, manifest: &slatedb::VersionedManifest) -> Result<Vec<String>> {
-    let reader = SstReader::new(recipe.path.clone(), Arc::clone(&recipe.objects), None, None);
+pub(crate) fn names(recipe: &Recipe, manifest: &VersionedManifest) -> Result<Vec<String>> {
     manifest
         .all_sst_views()
         .map(|view| {
-            let file = reader
-                .open_with_handle(view.sst.clone())
-                .map_err(|e| from_slatedb(&e))?;
-            Ok(format!("{}/compacted/{}.sst", recipe.path, file.id()))
+            let file = open(recipe, manifest, view)?;
+            let home = home(recipe, manifest, view);
+            Ok(format!("{home}/compacted/{}.sst", file.id()))
         })
         .collect()
+}
+
+/// When the last major compaction of a region's files ended, ms since 1970; 0 for never.
+pub(crate) async fn read_major(objects: &dyn ObjectStore, region: &str) -> Result<u64> {
+    read(objects, &Path::from(region)).await
+}
+
+/// Says when it ended, for a region that is not open.
+pub(crate) async fn write_major(objects: &dyn ObjectStore, region: &str, ended: u64) -> Result<()> {
+    write(objects, &Path::from(region), ended).await
+}
+
+async fn write(objects: &dyn ObjectStore, region: &Path, ended: u64) -> Result<()> {
+    let text = render(ended).into_bytes();
+    let written = objects.put(&object(region), text.into()).await;
+    written.map(|_| ()).map_err(|e| from_object_store(&e))
 }
 
 async fn read(objects: &dyn ObjectStore, region: &Path) -> Result<u64> {
@@ -188,6 +324,14 @@ mod tests {
         let text = "cadastre major compaction\nformat 1\nended 1764486000000\n";
         assert_eq!(render(1_764_486_000_000), text);
         assert_eq!(parse(text.as_bytes()), Some(1_764_486_000_000));
+    }
+
+    #[test]
+    fn a_part_is_never_more_than_the_whole() {
+        let part = |blocks, all| Part { blocks, all };
+        assert_eq!(part(1, 4).of(100), 25);
+        assert_eq!(part(4, 4).of(u64::MAX), u64::MAX);
+        assert_eq!(part(0, 0).of(100), 0);
     }
 
     #[test]

@@ -171,6 +171,19 @@ impl RowCodec {
         }
         Ok(row.into())
     }
+
+    /// A row at which keys may be parted: its prefix is not above `key`, which may be cut off at its end, as those of an SST's index
+    /// are, and above every key that is below all keys that begin so. `None` for an empty key.
+    pub(crate) fn boundary_row(self, key: &Bytes) -> Option<Bytes> {
+        if let Some(len) = self.prefix_len(key) {
+            return self.row(&key.slice(..len)).ok();
+        }
+        assert_eq!(self, Self::Plain, "hbase:meta is never parted");
+        // A zero alone at the end is half of an escape or of the row's end.
+        let zeros = key.iter().rev().take_while(|byte| **byte == 0).count();
+        let body = key.slice(..key.len() - zeros.min(1));
+        (!body.is_empty()).then(|| unescape([&body[..], &[0, 0]].concat().into()))
+    }
 }
 
 /// The first key after every key of a row with this prefix. A prefix never ends in FF.
@@ -352,6 +365,27 @@ mod tests {
             let end = after_row(&a);
             prop_assert!(packed(&a, 0xffff)[..] < end[..]);
             prop_assert_eq!(packed(&b, 0)[..] < end[..], b < a);
+        }
+
+        #[test]
+        fn a_boundary_parts_what_is_before_a_key_from_what_is_not(
+            a in rows(),
+            b in rows(),
+            place in prop::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let codec = RowCodec::Plain;
+            let (a, b) = (codec.prefix(&a), codec.prefix(&b));
+            prop_assume!(a < b);
+            let (before, behind) = ([&a[..], &place].concat(), [&b[..], &place].concat());
+            // As an index does: the shortest beginning that is above what is before.
+            let cut = (1..=behind.len()).find(|cut| behind[..*cut] > before[..]).unwrap();
+            let row = codec.boundary_row(&Bytes::copy_from_slice(&behind[..cut]));
+            if let Some(row) = row {
+                let prefix = codec.prefix(&row);
+                prop_assert!(before < prefix && prefix <= behind, "{:?}", row);
+            } else {
+                prop_assert!(cut == 1 && behind[0] == 0);
+            }
         }
 
         #[test]

@@ -6,6 +6,7 @@
 
 mod cache;
 mod clock;
+mod clone;
 mod cluster;
 mod compaction;
 mod database;
@@ -30,6 +31,7 @@ mod region;
 mod retain;
 mod row_cache;
 mod scan;
+mod seal;
 mod starts;
 mod store;
 mod widths;

@@ -1,4 +1,5 @@
-//! What keeps the store healthy without being asked: flushes by budget, compaction, truncation of the log, garbage collection.
+//! What keeps the store healthy without being asked: flushes by budget, compaction, truncation of the log, garbage collection, giving
+//! up the files of split and merged regions.
 //!
 //! One task per store looks around when it is woken and every [`INTERVAL`]; it flushes itself, since a flush is short, and gives
 //! compactions to tasks of their own. An idle database costs it a look at two numbers.
@@ -29,6 +30,12 @@ const COMPACTIONS_MAX: usize = 2;
 
 /// A segment of the log holds few databases back in the common case; this bounds one turn's flushes all the same.
 const FLUSHES_MAX: usize = 64;
+
+/// How often in the life of a checkpoint a clone looks whether it can give up its sources; a look costs 2 to 3 ms.
+const LENDER_LOOKS: u32 = 8;
+
+/// Shortest pause between two looks.
+const LENDER_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Starts the store's maintenance task on the calling runtime.
 pub(crate) fn start<E: Env>(store: &Arc<StoreShared<E>>) {
@@ -78,10 +85,13 @@ async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
         if database.is_closed() {
             continue;
         }
-        let files = database.db.manifest().l0().len();
-        let due = files > 1 && files >= compact_at(store, &database);
+        let manifest = database.db.manifest();
+        let files = manifest.l0().len();
+        // A clone makes its files its own as soon as it can: until then its sources' stay.
+        let all = compaction::borrows(&manifest);
+        let due = all || files > 1 && files >= compact_at(store, &database);
         if due && store.compactions.load(Ordering::SeqCst) {
-            start_compaction(store, state, database);
+            start_compaction(store, state, database, all);
         } else {
             start_collection(store, state, database);
         }
@@ -167,6 +177,7 @@ fn start_compaction<E: Env>(
     store: &Arc<StoreShared<E>>,
     state: &State,
     database: Arc<Database<E>>,
+    all: bool,
 ) {
     if database.compacting.try_lock().is_err() {
         return;
@@ -180,10 +191,8 @@ fn start_compaction<E: Env>(
         let compacted = async {
             let _open = database.begin().await?;
             match database.region() {
-                Some(region) => compact_region(&region, false).await,
-                None => compaction::compact(&database, None, false)
-                    .await
-                    .map(|_| ()),
+                Some(region) => compact_region(&region, all).await,
+                None => compaction::compact(&database, None, all).await.map(|_| ()),
             }
         };
         match compacted.await {
@@ -203,8 +212,12 @@ fn start_collection<E: Env>(
     database: Arc<Database<E>>,
 ) {
     // Files become garbage by compaction, and lie around after a crash; both are old enough after this long.
-    let pause =
-        store.config.checkpoint_lifetime() + Duration::from_millis(store.config.garbage_min_age_ms);
+    let lifetime = store.config.checkpoint_lifetime();
+    let pause = match database.db.manifest().external_dbs().is_empty() {
+        true => lifetime + Duration::from_millis(store.config.garbage_min_age_ms),
+        // It may give them up when the last checkpoint that has their files is over, and somebody waits for that.
+        false => (lifetime / LENDER_LOOKS).max(LENDER_PAUSE_MIN),
+    };
     let permit = {
         let now = store.env.clock().mono();
         let mut garbage = state.garbage.lock().expect("not poisoned");

@@ -21,6 +21,7 @@ use crate::merge::CellMerge;
 use crate::read::{self, RowRead, Wanted};
 use crate::row_cache::CachedRows;
 use crate::scan::{RowRange, Scanner};
+use crate::seal;
 use crate::store::{RegionSpec, StoreShared, region_path};
 use crate::write::WriteState;
 
@@ -82,7 +83,7 @@ impl<E: Env> ReadPoint<E> {
 /// Load and size of a region, for `GetRegionLoad` and for decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RegionLoad {
-    /// Bytes of its files, about. Shared files of a split parent count fully until the first compaction.
+    /// Bytes of its files, about; of a file that it shares with other regions, those of its own rows.
     pub store_file_bytes: u64,
     /// Number of its files.
     pub store_files: u32,
@@ -108,13 +109,14 @@ impl<E: Env> Region<E> {
         {
             return Err(Error::invalid(format!("{path} is open here already")));
         }
+        seal::check_none(&*store.objects, &path).await?;
         let form = Form {
             codec: Some(codec),
             merge: Some(Arc::new(CellMerge)),
             compression: files::compression(&spec.descriptor),
         };
         let database = Database::open(store, &path, form, spec.expected_epoch).await?;
-        let files = Files::load(&database.recipe).await?;
+        let files = Files::load(&database.recipe, &database.db.manifest()).await?;
         let timestamps = RowTimestamps::above(database.clock.seen_ms());
         let rows = CachedRows::new(Arc::clone(&database.store.rows));
         let shared = Arc::new(RegionShared {
@@ -169,7 +171,7 @@ impl<E: Env> Region<E> {
         };
         for view in manifest.all_sst_views() {
             load.store_files += 1;
-            load.store_file_bytes += view.estimate_size();
+            load.store_file_bytes += self.shared.files.bytes(view);
         }
         load
     }
@@ -193,6 +195,25 @@ impl<E: Env> Region<E> {
     pub fn file_names(&self) -> Result<Vec<String>> {
         let database = &self.shared.database;
         files::names(&database.recipe, &database.db.manifest())
+    }
+
+    /// A row at which it may be split into halves, by what is in its files after a flush; `None` if it is too small to have one.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub async fn split_row(&self) -> Result<Option<Bytes>> {
+        let shared = &self.shared;
+        if shared.info.is_meta() {
+            return Ok(None);
+        }
+        let database = &shared.database;
+        let _open = database.begin().await?;
+        database.flush().await?;
+        let manifest = database.db.manifest();
+        shared
+            .files
+            .middle_row(&database.recipe, &manifest, shared.codec, &shared.info)
+            .await
     }
 
     /// Takes its blocks out of the block cache; how many they were.

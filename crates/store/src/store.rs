@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::cache::BlockCache;
 use crate::cluster;
 use crate::database::Database;
-use crate::error::{from_io, from_object_store, from_slatedb};
+use crate::error::{from_io, from_object_store};
 use crate::kv::Kv;
 use crate::log::{Follower, Log, LogConfig};
 use crate::maintenance;
@@ -281,16 +281,7 @@ impl<E: Env> Store<E> {
     /// # Errors
     /// `Corrupt` for a damaged manifest, `Io`.
     pub async fn region_epoch(&self, info: &RegionInfo) -> Result<u64> {
-        let path = region_path(info);
-        let objects = Arc::clone(&self.shared.objects);
-        let reading = self.shared.env.background("region epoch", async move {
-            let admin = slatedb::admin::Admin::builder(path, objects).build();
-            admin.read_manifest(None).await
-        });
-        let manifest = reading
-            .await
-            .ok_or_else(|| Error::new(Code::Internal, "reading a manifest was interrupted"))?
-            .map_err(|error| from_slatedb(&error))?;
+        let manifest = self.read_manifest(&region_path(info)).await?;
         Ok(manifest.map_or(0, |manifest| manifest.writer_epoch()))
     }
 
@@ -306,6 +297,7 @@ impl<E: Env> Store<E> {
                 "{path} is open: close the region before it is deleted"
             )));
         }
+        self.give_back(&path).await?;
         let prefix = Path::from(path.as_str());
         let objects: Vec<_> = self
             .shared

@@ -203,6 +203,17 @@ impl<F> Index<F> {
         self.deleted.get(path).copied().unwrap_or(0)
     }
 
+    /// Whether a database has rows in the log that are not known to be in its own files. `replay_after` is the LSN that its manifest
+    /// says. True also for some that are: what a crash left is known only once the database is opened again.
+    pub(crate) fn has_unflushed(&self, path: &str, replay_after: u64) -> bool {
+        let flushed = self.flushed.get(path).copied().unwrap_or(0);
+        let safe = replay_after.max(flushed).max(self.deleted_up_to(path));
+        self.segments.values().any(|segment| {
+            let share = segment.databases.get(path);
+            share.is_some_and(|share| share.max_sequence > 0 && share.max_lsn > safe)
+        })
+    }
+
     fn released(
         &self,
         number: u64,
@@ -345,6 +356,24 @@ mod tests {
         assert_eq!(index.releasable(|_| None, |_| None).0, [2]);
         index.remove(2);
         assert_eq!(index.deleted_up_to("a"), 0);
+    }
+
+    #[test]
+    fn rows_that_are_in_no_file_are_known() {
+        let mut index = index(&[(1, 0), (2, 0)]);
+        let a = path("a");
+        assert!(!index.has_unflushed("a", 0));
+        index.note(1, &a, at(64, 2), 2, 0);
+        assert!(!index.has_unflushed("a", 0), "a fence is no row");
+        index.note(1, &a, at(64, 5), 5, 50);
+        assert!(index.has_unflushed("a", 4));
+        assert!(!index.has_unflushed("a", 5), "the manifest has it");
+        index.note_flushed(1, &a, 6);
+        assert!(!index.has_unflushed("a", 0));
+        index.note(2, &a, at(64, 8), 8, 51);
+        assert!(index.has_unflushed("a", 0));
+        index.note_deleted(2, &a, at(64, 9), 9);
+        assert!(!index.has_unflushed("a", 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! calls a WAL file id. LSNs come from one counter per data directory (C13). This module must not know of cells or regions:
 //! a database is a path.
 
+mod admin;
 mod content;
 mod database;
 mod follow;
@@ -193,6 +194,17 @@ impl<E: Env> Log<E> {
             Arc::clone(lane),
             seen,
         )
+    }
+
+    /// What SlateDB is given to work on closed databases with.
+    pub(crate) fn admin(&self) -> Arc<admin::LogAdmin<E>> {
+        Arc::new(admin::LogAdmin(Arc::clone(&self.shared)))
+    }
+
+    /// Whether a closed database has rows in the log that are not known to be in its own files.
+    pub(crate) fn has_unflushed(&self, path: &str, replay_after: u64) -> bool {
+        let index = self.shared.index.lock().expect("not poisoned");
+        index.has_unflushed(path, replay_after)
     }
 
     /// Lets a write of this many bytes in, or refuses it before it reaches the database (C17).
