@@ -18,7 +18,7 @@ dir=$(cd "$2" && pwd)
 shift 2
 
 # Another one's process may have the number by now.
-ours() { [ -f "$dir/$1.pid" ] && tr '\0' ' ' < "/proc/$(cat "$dir/$1.pid")/cmdline" 2>/dev/null | grep -q "$dir/$1/conf"; }
+ours() { [ -f "$dir/$1.pid" ] && grep -qsF "$dir/$1/conf" "/proc/$(cat "$dir/$1.pid")/cmdline"; }
 
 end() {
   ours "$1" || return 0

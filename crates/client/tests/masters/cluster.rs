@@ -12,6 +12,8 @@ const LONG: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) env: RealEnv,
+    /// In the names of this run's tables.
+    pub(crate) run: u64,
     dir: PathBuf,
     /// Of ZooKeeper, the two masters and the region server.
     ports: [u16; 4],
@@ -35,6 +37,7 @@ impl Cluster {
         .unwrap();
         let cluster = Self {
             env: env.clone(),
+            run: env.clock().wall() % 1_000_000,
             dir,
             ports: ports.try_into().unwrap(),
         };
@@ -75,7 +78,7 @@ impl Cluster {
             retry: RetryPolicy {
                 tries_max: 100,
                 pause_ms: 20,
-                operation_timeout_ms: 180_000,
+                operation_timeout_ms: 40_000,
                 rpc_timeout_ms: 20_000,
                 ..RetryPolicy::default()
             },
