@@ -17,7 +17,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("coordination", &["types", "env", "wire"]),
     ("store", &["types", "env"]),
     ("hdfs-store", &["types", "env", "wire", "rpc"]),
-    ("client", &["types", "env", "wire", "rpc", "coordination"]),
+    (
+        "client",
+        &["types", "env", "wire", "rpc", "coordination", "sharding"],
+    ),
     (
         "regionserver",
         &[
@@ -52,10 +55,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "coordination",
             "client",
             "store",
+            "hdfs-store",
             "regionserver",
             "master",
             "sharding",
-            "hdfs-store",
         ],
     ),
     (
@@ -70,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store",
             "regionserver",
             "master",
+            "sharding",
             "cli",
         ],
     ),

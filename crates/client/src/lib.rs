@@ -10,6 +10,7 @@
 //! - `call`: the loop of region calls; `master`: calls to the active master, through `rpc::ha`.
 //! - `data`, `batch`, `scan`, `admin`, `directory`: what callers use. `cover`: whether the directory covers each table once (INV-1).
 //! - `registry`: ZooKeeper or RPC (L5).
+//! - `sharded`: a logical table over many, placed by a rule.
 
 mod admin;
 mod batch;
@@ -26,6 +27,7 @@ mod requests;
 mod retry;
 mod row;
 mod scan;
+pub mod sharded;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -238,6 +240,15 @@ impl<E: Env> Client<E> {
     /// Switches reading along of a table's neighbouring regions (L11).
     pub fn set_prefetch(&self, table: &TableName, on: bool) {
         self.shared.locator.set_prefetch(table, on);
+    }
+
+    /// A session of its own with the cluster's coordination service.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`](cadastre_types::Code::Unsupported) with a registry that does not know it;
+    /// [`Code::NotSent`](cadastre_types::Code::NotSent) if none of its servers answers.
+    pub async fn coordination_session(&self) -> Result<cadastre_coordination::Session> {
+        self.shared.registry.new_session().await
     }
 
     /// Ends the registry's session. Connections end with the last clone.

@@ -98,6 +98,17 @@ impl<E: Env> Registry<E> {
         }
     }
 
+    /// A session of the caller's own.
+    pub(crate) async fn new_session(&self) -> Result<cadastre_coordination::Session> {
+        match self {
+            Self::ZooKeeper(registry) => registry.new_session().await,
+            Self::Rpc(_) => Err(Error::new(
+                Code::Unsupported,
+                "the cluster's coordination service is not known: connect by ZooKeeper, not by bootstrap servers",
+            )),
+        }
+    }
+
     /// Ends what is open towards the registry.
     pub(crate) async fn close(&self) {
         if let Self::ZooKeeper(registry) = self {

@@ -26,7 +26,9 @@ mod value;
 pub mod versions;
 
 pub use code::{RuleHash, decode, encode};
-pub use enumerate::{Comparison, Enumeration, Predicate, Refused, Unbounded, enumerate};
+pub use enumerate::{
+    Comparison, Enumeration, Filter, Options, Predicate, Refused, Unbounded, enumerate,
+};
 pub use error::{EvalError, RuleError, ScriptFault};
 pub use key::{KeyError, KeyPart, KeySchema};
 pub use place::{Piece, Place, PlaceId, PlaceLine, SlotMap, Template};

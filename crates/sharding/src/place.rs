@@ -76,6 +76,7 @@ impl SlotMap {
         let mut ids: BTreeMap<Place, u32> = BTreeMap::new();
         let mut places = Vec::new();
         let mut slots = Vec::with_capacity(shape.slots() as usize);
+        let (mut pieces, mut bytes) = (0_usize, 0_usize);
         for (slot, winner) in (0..shape.slots()).map(Slot).zip(winners) {
             let coordinates = shape.coordinates(slot);
             let Some(line) = winner.and_then(|at| lines.get(at)) else {
@@ -83,15 +84,31 @@ impl SlotMap {
                     "slot {coordinates:?} has no place; a line without slots covers all"
                 )));
             };
+            pieces += line.cluster.pieces.len() + line.table.pieces.len();
+            if pieces > PIECES_MAX {
+                return Err(RuleError::new(format!(
+                    "the names of all places have more than {PIECES_MAX} pieces together"
+                )));
+            }
             let place = Place {
                 cluster: line.cluster.render(&coordinates)?,
                 table: line.table.render(&coordinates)?,
             };
-            let next = u32::try_from(places.len()).unwrap_or(u32::MAX);
-            let id = *ids.entry(place.clone()).or_insert_with(|| {
-                places.push(place);
-                next
-            });
+            let id = match ids.get(&place) {
+                Some(id) => *id,
+                None => {
+                    bytes += place.cluster.len() + place.table.len();
+                    if bytes > NAMES_BYTES_MAX {
+                        return Err(RuleError::new(format!(
+                            "the names of all places have more than {NAMES_BYTES_MAX} bytes together"
+                        )));
+                    }
+                    let next = u32::try_from(places.len()).unwrap_or(u32::MAX);
+                    places.push(place.clone());
+                    ids.insert(place, next);
+                    next
+                }
+            };
             slots.push(id);
         }
         Ok(SlotMap { places, slots })
@@ -119,6 +136,12 @@ impl SlotMap {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 }
+
+/// Most pieces of templates that are filled in for all slots together: sixteen for each slot of the largest rule, a second.
+const PIECES_MAX: usize = 16 * limits::SLOTS_MAX as usize;
+
+/// Longest names of all places together, bytes: sixty for each slot of the largest rule. They are held twice while they are made.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 
 /// Most slots that all lines together may name: each slot eight times over, and some.
 const COVERED_MAX: u64 = 8 * limits::SLOTS_MAX + 8 * limits::PLACES_MAX as u64;

@@ -85,6 +85,11 @@ impl<E: Env> ZooKeeperRegistry<E> {
         Ok(found.is_some())
     }
 
+    /// A session of the caller's own, with this registry's servers and time-out.
+    pub(super) async fn new_session(&self) -> Result<Session> {
+        Session::connect(self.env.clone(), self.servers.clone(), self.session_timeout).await
+    }
+
     pub(super) async fn close(&self) {
         let session = self.session.lock().await.take();
         if let Some(session) = session {

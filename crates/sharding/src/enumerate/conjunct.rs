@@ -336,8 +336,8 @@ impl Normalizer<'_> {
             Predicate::And(terms) if !negated => self.all(terms, negated, depth),
             Predicate::Or(terms) if negated => self.all(terms, negated, depth),
             Predicate::And(terms) | Predicate::Or(terms) => self.any(terms, negated, depth),
-            Predicate::Opaque(text) => {
-                self.cause.get_or_insert_with(|| text.clone());
+            Predicate::Opaque(opaque) => {
+                self.cause.get_or_insert_with(|| opaque.text.clone());
                 vec![Conjunct::all(self.types)]
             }
             atom => self.atom(atom, negated),

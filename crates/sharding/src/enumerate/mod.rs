@@ -6,14 +6,24 @@
 //! 3. `walk`: the spans are cut into pieces on which the rule is constant, and one value of each combination is evaluated.
 //!    A walk that is complete, or that has found all of the superset, is exact.
 
+//!
+//! `filter` tests single records, `rows` turns conditions into ranges of row keys and back, `moves` says whether what meets a condition
+//! moves between two versions.
+
 mod conjunct;
+mod filter;
 mod image;
+mod moves;
 mod numbers;
 mod predicate;
+mod rows;
 mod set;
 mod walk;
 
-pub use predicate::{Comparison, Predicate};
+pub use filter::Filter;
+pub use moves::{Moves, moves};
+pub use predicate::{Comparison, Opaque, Predicate};
+pub use rows::{condition_of_rows, rows_of};
 
 use crate::{
     EvalError, Program,

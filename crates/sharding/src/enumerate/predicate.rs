@@ -32,8 +32,25 @@ pub enum Predicate {
     Prefix(u16, Literal),
     /// Field is null.
     IsNull(u16),
-    /// A condition that enumeration does not understand, by its text. It never narrows anything.
-    Opaque(String),
+    /// A condition that enumeration does not understand. It never narrows the tables, but rows are tested by it ([`super::Filter`]).
+    Opaque(Opaque),
+}
+
+/// A condition that enumeration does not understand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opaque {
+    /// Its text.
+    pub text: String,
+    pub(super) test: Test,
+}
+
+/// How a row is tested by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Test {
+    /// An expression of type bool.
+    Expression(Expr),
+    /// A field and the pattern it must be like.
+    Like(u16, String),
 }
 
 /// How a field is compared.
@@ -68,6 +85,43 @@ impl Predicate {
         reader
             .read(&raw)
             .map_err(|fault| text::located(condition, fault))
+    }
+}
+
+impl Predicate {
+    /// Every field that the condition looks at.
+    #[must_use]
+    pub fn fields(&self) -> std::collections::BTreeSet<u16> {
+        let mut found = std::collections::BTreeSet::new();
+        self.collect(&mut found);
+        found
+    }
+
+    fn collect(&self, found: &mut std::collections::BTreeSet<u16>) {
+        match self {
+            Predicate::True | Predicate::False => {}
+            Predicate::And(terms) | Predicate::Or(terms) => {
+                terms.iter().for_each(|it| it.collect(found));
+            }
+            Predicate::Not(inner) => inner.collect(found),
+            Predicate::Compare(at, ..)
+            | Predicate::In(at, ..)
+            | Predicate::Between(at, ..)
+            | Predicate::Prefix(at, ..)
+            | Predicate::IsNull(at) => {
+                found.insert(*at);
+            }
+            Predicate::Opaque(opaque) => match &opaque.test {
+                Test::Like(at, _) => {
+                    found.insert(*at);
+                }
+                Test::Expression(expr) => crate::rule::walk(expr, &mut |it| {
+                    if let Expr::Field(at) = it {
+                        found.insert(*at);
+                    }
+                }),
+            },
+        }
     }
 }
 
@@ -226,7 +280,10 @@ impl Reader<'_> {
             "%" => prefix,
             _ => Predicate::And(vec![
                 prefix,
-                Predicate::Opaque(format!("like {}", crate::rule::Quoted(&pattern))),
+                Predicate::Opaque(Opaque {
+                    text: format!("like {}", crate::rule::Quoted(&pattern)),
+                    test: Test::Like(field, pattern.clone()),
+                }),
             ]),
         })
     }
@@ -234,7 +291,10 @@ impl Reader<'_> {
     fn opaque(&self, raw: &RawExpr) -> Result<Predicate, Fault> {
         let (expr, ty): (Expr, Type) = self.resolver.expr(raw, Some(Type::Bool))?;
         match ty {
-            Type::Bool => Ok(Predicate::Opaque(Names::of(self.rule).text(&expr))),
+            Type::Bool => Ok(Predicate::Opaque(Opaque {
+                text: Names::of(self.rule).text(&expr),
+                test: Test::Expression(expr),
+            })),
             ty => {
                 Err(Fault::new(raw.at, format!("a condition of the type {ty}"))
                     .expecting([Type::Bool]))

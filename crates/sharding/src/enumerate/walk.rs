@@ -72,6 +72,26 @@ impl Looks {
         looks
     }
 
+    /// What two rules look at, together.
+    pub(super) fn join(mut self, other: Looks) -> Looks {
+        self.every |= other.every;
+        self.at.extend(other.at);
+        self.at.sort_unstable();
+        self.at.dedup();
+        self.at_blobs.extend(other.at_blobs);
+        self.at_blobs.sort_unstable();
+        self.at_blobs.dedup();
+        self.multiples.extend(other.multiples);
+        self.multiples.sort_unstable();
+        self.multiples.dedup();
+        self.units.extend(other.units);
+        self.period = match (self.period, other.period) {
+            (Some(a), Some(b)) if self.units.is_empty() => least_multiple(a, b),
+            _ => None,
+        };
+        self
+    }
+
     fn visit(&mut self, program: &Program, field: u16, expr: &Expr) {
         let is_field = |it: &Expr| is_field(it, field);
         match expr {

@@ -4,13 +4,13 @@
 
 mod both;
 mod diff;
+mod load;
 mod plan;
 mod set;
 
 pub use both::{Both, Comparison, Moved, Route};
-pub use diff::{
-    Count, Diff, Evenness, MapChange, PairLoad, PlaceLoad, Report, SlotLoad, map_changes,
-};
+pub use diff::{Diff, MapChange, map_changes};
+pub use load::{Count, Evenness, Load};
 pub use plan::{Observed, Plan, Target, grow, isolate, move_slots, split};
 pub use set::{
     Acknowledgements, Action, Entry, HISTORY_MAX, RuleSet, SetError, State, VersionEntry, View,

@@ -217,6 +217,14 @@ impl RuleSet {
         &self.former
     }
 
+    /// The set without the versions that are not visible any more: what clients need, small enough for a znode.
+    pub fn visible(&self) -> RuleSet {
+        RuleSet {
+            former: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// The version in force.
     pub fn current(&self) -> &VersionEntry {
         match &self.state {

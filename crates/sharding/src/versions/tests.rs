@@ -38,45 +38,32 @@ fn r67_the_worked_example() {
     assert_eq!(moves(d), None);
     let mut diff = Diff::new(&both);
     for (key, bytes) in [(a, 10), (b, 20), (c, 30), (d, 40)] {
-        diff.add(&[Value::I64(key)], bytes);
+        diff.add(&[Value::I64(key)], 1, bytes);
     }
-    let report = diff.report(10);
-    assert_eq!(
-        (
-            report.rows,
-            report.bytes,
-            report.rows_moved,
-            report.bytes_moved
-        ),
-        (4, 100, 2, 50)
-    );
-    let [pair] = report.pairs.as_slice() else {
-        panic!("{report:?}")
+    let counted = |rows, bytes| Count { rows, bytes };
+    assert_eq!(diff.stays(), counted(2, 50));
+    assert_eq!(diff.moves(), counted(2, 50));
+    let pairs: Vec<_> = diff.pairs().iter().collect();
+    let [((from, to), moved)] = pairs.as_slice() else {
+        panic!("{pairs:?}")
     };
+    assert_eq!((id(*from), id(*to), **moved), ("p0", "p1", counted(2, 50)));
+    let before = diff.old().evenness(both.old());
+    assert_eq!((before.max_permille, before.places), (1000, 1));
+    let after = diff.new_version().evenness(both.new_version());
     assert_eq!(
-        (id(pair.from), id(pair.to), pair.rows, pair.bytes),
-        ("p0", "p1", 2, 50)
-    );
-    assert_eq!(
-        (report.before.max_permille, report.before.places),
-        (1000, 1)
-    );
-    assert_eq!(
-        (
-            report.after.max_permille,
-            report.after.min_permille,
-            report.after.places
-        ),
+        (after.max_permille, after.min_permille, after.places),
         (1000, 1000, 2)
     );
+    let hottest = diff.new_version().hottest(10);
     assert_eq!(
-        report
-            .hottest
-            .iter()
-            .map(|it| (it.slot, it.rows, it.bytes))
-            .collect::<Vec<_>>(),
-        [(Slot(0), 2, 50), (Slot(1), 2, 50)]
+        hottest,
+        [(Slot(0), counted(2, 50)), (Slot(1), counted(2, 50))]
     );
+    // What a version refuses is told, and counted nowhere else.
+    diff.add(&[Value::Null], 3, 5);
+    assert_eq!(diff.old().refused().values().sum::<u64>(), 3);
+    assert_eq!((diff.stays().rows, diff.has_refused()), (2, true));
 }
 
 #[test]
