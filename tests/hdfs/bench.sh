@@ -6,7 +6,7 @@
 # DIR        a pair that run.sh started
 # OURS       the program of benches/ha
 # SECONDS    each measurement (default 5)
-# ROUNDS     of each; the best counts, since the machine may have other work (default 3)
+# ROUNDS     of each; the best counts, since the machine may have other work (default 3); 0 leaves that part out
 # FAILOVERS  graceful ones, and as many by kill -9 (default 6); 0 leaves that part out
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,13 +17,15 @@ echo "$(date -u '+%Y-%m-%d %H:%M') UTC, $(nproc) × $(sed -n 's/^model name[^:]*
 echo
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
-for callers in 1 64; do
-  for _ in $(seq "$ROUNDS"); do
-    "$OURS" load "$DIR/conf" $callers "$SECONDS_EACH" >>"$results"
-    run load "$DIR" $callers "$SECONDS_EACH" >>"$results"
+calls() {
+  local callers
+  for callers in 1 64; do
+    for _ in $(seq "$ROUNDS"); do
+      "$OURS" load "$DIR/conf" $callers "$SECONDS_EACH" >>"$results"
+      run load "$DIR" $callers "$SECONDS_EACH" >>"$results"
+    done
   done
-done
-python3 - "$results" <<'PY'
+  python3 - "$results" <<'PY'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1]) if line.startswith('{')]
 print('| getFileInfo, callers | client | calls/s, best (all) | CPU µs a call, best (all) | p50 µs | p99 µs |')
@@ -38,6 +40,8 @@ for callers in (1, 64):
         print(f"| {callers} | {client} | {best['calls_per_s']} ({all_of('calls_per_s')}) | {least[client]} ({all_of('cpu_us')}) | {best['p50_us']} | {best['p99_us']} |")
     print(f"| {callers} | ratio of CPU | | {least['cadastre'] / least['hadoop']:.2f} | | |")
 PY
+}
+[ "$ROUNDS" -eq 0 ] || calls
 [ "$FAILOVERS" -gt 0 ] || exit 0
 
 # KIND: both clients at once, through the same failovers.

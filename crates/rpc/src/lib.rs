@@ -10,6 +10,7 @@ pub mod client;
 pub mod ha;
 pub mod hadoop;
 mod header;
+mod multiplex;
 pub mod server;
 mod stage;
 mod timer;

@@ -8,26 +8,22 @@ mod config;
 mod connection;
 mod registry;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Elapsed, Env, HostPort};
 use cadastre_types::{Code, Error, Result};
 use cadastre_wire::Service;
-use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use self::connection::Outgoing;
+use self::connection::{Hbase, Request};
+use crate::multiplex::{self, Channel, Full, Pool, Unanswered};
 use crate::stage::Stage;
 
 pub use config::ClientConfig;
 
-/// Calls handed to a connection and not yet taken by it: a short way to wake it, no queue (that is the callers' own waiting).
-const HAND_OVER: usize = 64;
-
-/// Connections a call may be handed to. One that closes for being idle, or breaks, at just that moment hands it back.
-const HAND_OVERS_MAX: usize = 3;
+/// Connections of a client (INV-9): more servers than a cluster has.
+const CONNECTIONS_MAX: usize = 16 * 1024;
 
 /// Message and cell block of an answer.
 pub type Answer = (Bytes, Bytes);
@@ -42,14 +38,7 @@ struct Shared<E> {
     env: E,
     user: String,
     config: ClientConfig,
-    open: Mutex<BTreeMap<(HostPort, Service), Channel>>,
-}
-
-/// The way to one connection's task.
-#[derive(Clone)]
-struct Channel {
-    calls: mpsc::Sender<Outgoing>,
-    places: Arc<Semaphore>,
+    open: Pool<(HostPort, Service), Hbase>,
 }
 
 impl<E: Env> Connections<E> {
@@ -65,7 +54,7 @@ impl<E: Env> Connections<E> {
                 env,
                 user: user.into(),
                 config,
-                open: Mutex::default(),
+                open: Pool::default(),
             }),
         }
     }
@@ -84,102 +73,55 @@ impl<E: Env> Connections<E> {
         cells: Bytes,
         timeout: Duration,
     ) -> Result<Answer> {
-        let clock = self.shared.env.clock();
         let stage = Stage::new();
-        let _abandons = stage.abandon_on_drop();
-        let request = Request {
+        let request = || Request {
             method,
-            param,
-            cells,
-            deadline: clock.mono() + timeout,
+            param: param.clone(),
+            cells: cells.clone(),
         };
-        match clock
-            .timeout(timeout, self.ask(to, service, &request, &stage))
-            .await
-        {
-            Ok(outcome) => outcome,
-            Err(Elapsed) => Err(not_answered(
-                &stage,
-                to,
-                method,
-                &format!("no answer within {} ms", timeout.as_millis()),
-            )),
-        }
-    }
-
-    async fn ask(
-        &self,
-        to: &HostPort,
-        service: Service,
-        request: &Request,
-        stage: &Stage,
-    ) -> Result<Answer> {
-        for _ in 0..HAND_OVERS_MAX {
-            let channel = self.channel(to, service);
-            let Ok(_place) = channel.places.acquire().await else {
-                continue;
-            };
-            let (answer, wait) = oneshot::channel();
-            let outgoing = Outgoing {
-                method: request.method,
-                param: request.param.clone(),
-                cells: request.cells.clone(),
-                deadline: request.deadline,
-                stage: stage.clone(),
-                answer,
-            };
-            if channel.calls.send(outgoing).await.is_err() {
-                continue;
-            }
-            match wait.await {
-                Ok(outcome) => return outcome,
-                // The connection ended without having taken the call.
-                Err(_) if !stage.is_sent() => {}
-                Err(_) => break,
-            }
-        }
-        Err(not_answered(
-            stage,
-            to,
-            request.method,
-            "the connection ended",
-        ))
+        let clock = self.shared.env.clock();
+        let asked = multiplex::ask(clock, timeout, &stage, request, || {
+            self.channel(to, service)
+        });
+        let why = match asked.await {
+            Ok(outcome) => return outcome,
+            Err(Unanswered::None(error)) => return Err(error),
+            Err(Unanswered::Elapsed) => format!("no answer within {} ms", timeout.as_millis()),
+            Err(Unanswered::Ended) => "the connection ended".to_owned(),
+        };
+        // After this it is not sent any more, if it was not before.
+        let code = if stage.abandon() {
+            Code::NotSent
+        } else {
+            Code::OutcomeUnknown
+        };
+        Err(Error::new(code, format!("{method} at {to}: {why}")))
     }
 
     /// The connection for these, a new one if there is none.
-    fn channel(&self, to: &HostPort, service: Service) -> Channel {
-        let mut open = self
-            .shared
-            .open
-            .lock()
-            .expect("nothing panics while it is held");
-        let key = (to.clone(), service);
-        if let Some(channel) = open.get(&key)
-            && !channel.calls.is_closed()
-        {
-            return channel.clone();
-        }
-        open.retain(|_, channel| !channel.calls.is_closed());
-        let (calls, taken) = mpsc::channel(HAND_OVER);
-        let channel = Channel {
-            calls,
-            places: Arc::new(Semaphore::new(self.shared.config.calls_max)),
-        };
+    fn channel(&self, to: &HostPort, service: Service) -> Result<Channel<Hbase>> {
         let Shared {
-            env, user, config, ..
+            env,
+            user,
+            config,
+            open,
         } = &*self.shared;
-        env.spawn(
-            "rpc-client",
-            connection::run(
-                env.clone(),
-                user.clone(),
-                config.clone(),
-                key.clone(),
-                taken,
-            ),
-        );
-        open.insert(key, channel.clone());
-        channel
+        let connect = || {
+            let (channel, taken) = Channel::new(config.calls_max);
+            let at = (to.clone(), service);
+            env.spawn(
+                "rpc-client",
+                connection::run(env.clone(), user.clone(), config.clone(), at, taken),
+            );
+            channel
+        };
+        open.channel((to.clone(), service), CONNECTIONS_MAX, connect)
+            .map_err(|Full| {
+                Error::new(
+                    Code::NotSent,
+                    format!("{to}: {CONNECTIONS_MAX} connections are open"),
+                )
+            })
     }
 
     /// Asks a server for its cluster's id by the `Regist` preamble (hbase-protocol.md 1.5), over a connection of its own. `None`:
@@ -204,22 +146,4 @@ impl<E: Env> Connections<E> {
             )),
         }
     }
-}
-
-/// What one call sends.
-struct Request {
-    method: &'static str,
-    param: Bytes,
-    cells: Bytes,
-    deadline: Duration,
-}
-
-/// The error of a call without an answer. After this it is not sent any more, if it was not before.
-fn not_answered(stage: &Stage, to: &HostPort, method: &str, why: &str) -> Error {
-    let code = if stage.abandon() {
-        Code::NotSent
-    } else {
-        Code::OutcomeUnknown
-    };
-    Error::new(code, format!("{method} at {to}: {why}"))
 }

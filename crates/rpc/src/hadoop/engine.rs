@@ -1,28 +1,21 @@
 //! The engine for Hadoop's IPC: proxies to servers over shared connections. One engine is one client to a server: one client id, one counter
 //! of call ids (hadoop-ha-rpc.md A.9, B.7).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::{Clock, Elapsed, Env};
+use cadastre_env::Env;
 use cadastre_types::{Code, Error, Result};
 use cadastre_wire::hadoop::{self as wire, ClientId, User};
 use futures::future::BoxFuture;
 use rand::RngCore;
-use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::connection::{self, Outgoing};
+use super::connection::{self, Hadoop};
 use crate::ha::policy::Class;
-use crate::ha::{Call, CallIds, Engine, Failed, Failure, Invoker, Target};
+use crate::ha::{Call, CallIds, Engine, Executed, Failed, Failure, Invoker, Target};
+use crate::multiplex::{self, Channel, Full, Pool, Unanswered};
 use crate::stage::Stage;
-
-/// Calls handed to a connection and not yet taken by it: a short way to wake it, no queue (that is the callers' own waiting).
-const HAND_OVER: usize = 64;
-
-/// Connections a call may be handed to. One that closes for being idle, or breaks, at just that moment hands it back.
-const HAND_OVERS_MAX: usize = 3;
 
 /// Connections of an engine (INV-9): more servers, users and protocols than one client has.
 const CONNECTIONS_MAX: usize = 256;
@@ -69,18 +62,11 @@ struct Shared<E> {
     client: ClientId,
     ids: CallIds,
     config: HadoopConfig,
-    open: Mutex<BTreeMap<Key, Channel>>,
+    open: Pool<Key, Hadoop>,
 }
 
 /// What a connection is shared by (P4).
 type Key = (cadastre_env::HostPort, &'static str, User);
-
-/// The way to one connection's task.
-#[derive(Clone)]
-struct Channel {
-    calls: mpsc::Sender<Outgoing>,
-    places: Arc<Semaphore>,
-}
 
 impl<E: Env> HadoopEngine<E> {
     /// An engine with a client id of its own.
@@ -93,7 +79,7 @@ impl<E: Env> HadoopEngine<E> {
                 client,
                 ids: CallIds::default(),
                 config,
-                open: Mutex::default(),
+                open: Pool::default(),
             }),
         }
     }
@@ -130,75 +116,41 @@ impl<E: Env> Invoker for Remote<E> {
     }
 
     fn invoke<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Bytes, Failed>> {
-        Box::pin(async move { Ok(self.ask_in_time(call).await?) })
+        Box::pin(async move { Ok(self.ask(call).await?) })
     }
 }
 
 impl<E: Env> Remote<E> {
-    async fn ask_in_time(&self, call: &Call) -> Result<Bytes, Failure> {
-        let clock = self.shared.env.clock();
-        let stage = Stage::new();
-        let _abandons = stage.abandon_on_drop();
-        // The connection ends a call that it has taken; this ends one that waits for its turn.
+    async fn ask(&self, call: &Call) -> Result<Bytes, Failure> {
         let limit = self.shared.config.call_timeout;
         let limit = call.left.map_or(limit, |left| left.min(limit));
-        let deadline = clock.mono() + limit;
-        match clock.timeout(limit, self.ask(call, deadline, &stage)).await {
-            Ok(outcome) => outcome,
-            Err(Elapsed) => {
-                let why = format!(
-                    "{}: no answer within {} ms",
-                    call.method.name,
-                    limit.as_millis()
-                );
-                Err(self.not_answered(&stage, Class::CallTimeout, &why))
-            }
-        }
-    }
-
-    async fn ask(&self, call: &Call, deadline: Duration, stage: &Stage) -> Result<Bytes, Failure> {
-        for _ in 0..HAND_OVERS_MAX {
-            let channel = self.channel()?;
-            let Ok(_place) = channel.places.acquire().await else {
-                continue;
-            };
-            let (answer, wait) = oneshot::channel();
-            let outgoing = Outgoing {
-                call: call.clone(),
-                alignment: self.target.alignment.clone(),
-                deadline,
-                stage: stage.clone(),
-                answer,
-            };
-            if channel.calls.send(outgoing).await.is_err() {
-                continue;
-            }
-            match wait.await {
-                Ok(outcome) => return outcome,
-                // The connection ended without having taken the call.
-                Err(_) if !stage.is_sent() => {}
-                Err(_) => break,
-            }
-        }
-        let why = format!("{}: the connection ended", call.method.name);
-        Err(self.not_answered(stage, Class::Socket, &why))
-    }
-
-    /// The failure of a call without an answer. After this it is not sent any more, if it was not before.
-    fn not_answered(&self, stage: &Stage, class: Class, why: &str) -> Failure {
-        if stage.abandon() {
+        let clock = self.shared.env.clock();
+        let stage = Stage::new();
+        let outgoing = || (call.clone(), self.target.alignment.clone());
+        let asked = multiplex::ask(clock, limit, &stage, outgoing, || self.channel());
+        let (class, why) = match asked.await {
+            Ok(outcome) => return outcome,
+            Err(Unanswered::None(failure)) => return Err(failure),
+            Err(Unanswered::Elapsed) => (
+                Class::CallTimeout,
+                format!("no answer within {} ms", limit.as_millis()),
+            ),
+            Err(Unanswered::Ended) => (Class::Socket, "the connection ended".to_owned()),
+        };
+        let why = format!("{}: {why}", call.method.name);
+        // After this it is not sent any more, if it was not before.
+        Err(if stage.abandon() {
             Failure::not_sent(Class::NotSent, &self.name, why)
         } else {
             Failure::unknown(class, &self.name, why)
-        }
+        })
     }
 
     /// The connection to the server, a new one if there is none.
-    fn channel(&self) -> Result<Channel, Failure> {
+    fn channel(&self) -> Result<Channel<Hadoop>, Failure> {
         let Shared {
             env, config, open, ..
         } = &*self.shared;
-        let mut open = open.lock().expect("nothing panics while it is held");
         let Target {
             address,
             protocol,
@@ -206,37 +158,27 @@ impl<E: Env> Remote<E> {
             ..
         } = &self.target;
         let key = (address.clone(), protocol.name, user.clone());
-        if let Some(channel) = open.get(&key)
-            && !channel.calls.is_closed()
-        {
-            return Ok(channel.clone());
-        }
-        open.retain(|_, channel| !channel.calls.is_closed());
-        if open.len() >= CONNECTIONS_MAX {
+        let connect = || {
+            let (channel, taken) = Channel::new(config.calls_max);
+            let peer = connection::Peer {
+                name: Arc::clone(&self.name),
+                address: address.clone(),
+                protocol,
+                user: user.clone(),
+                client: self.shared.client,
+            };
+            env.spawn(
+                "hadoop-client",
+                connection::run(env.clone(), config.clone(), peer, taken),
+            );
+            channel
+        };
+        open.channel(key, CONNECTIONS_MAX, connect).map_err(|Full| {
             let error = Error::new(
                 Code::NotSent,
                 format!("{}: {CONNECTIONS_MAX} connections are open", self.name),
             );
-            let no = crate::ha::Executed::No;
-            return Err(Failure::new(Class::Other, no, &self.name, error));
-        }
-        let (calls, taken) = mpsc::channel(HAND_OVER);
-        let channel = Channel {
-            calls,
-            places: Arc::new(Semaphore::new(config.calls_max)),
-        };
-        let peer = connection::Peer {
-            name: Arc::clone(&self.name),
-            address: address.clone(),
-            protocol,
-            user: user.clone(),
-            client: self.shared.client,
-        };
-        env.spawn(
-            "hadoop-client",
-            connection::run(env.clone(), config.clone(), peer, taken),
-        );
-        open.insert(key, channel.clone());
-        Ok(channel)
+            Failure::new(Class::Other, Executed::No, &self.name, error)
+        })
     }
 }
