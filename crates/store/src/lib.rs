@@ -5,6 +5,7 @@
 //! durable (C2); under row locks reads see what is in memory, and nothing is answered before that is durable (C1).
 
 mod cache;
+mod check;
 mod clock;
 mod clone;
 mod cluster;

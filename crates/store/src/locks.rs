@@ -172,11 +172,12 @@ impl<E: Env> RowLocks<E> {
             query,
             now: database.clock.wall_ms(),
         };
-        // With a ticket every write of the row is durable, and the lock keeps others away: the memory level shows no more.
-        let fill = read::Fill::begin(&self.region, row);
-        if let Some(cells) = at.cached(fill.as_ref())? {
+        // The lock keeps others away: an entry is what the last write left, as the memory level shows it.
+        if let Some((cells, seen)) = at.cached_locked(&self.region.rows)? {
+            self.seen.fetch_max(seen, Ordering::SeqCst);
             return Ok(cells);
         }
+        let fill = read::Fill::begin(&self.region, row);
         let snapshot = database.snapshot()?;
         self.seen.fetch_max(snapshot.seq(), Ordering::SeqCst);
         at.stored(&snapshot, fill.as_ref()).await

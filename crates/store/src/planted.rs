@@ -25,6 +25,9 @@ pub enum Planted {
     MarkersDroppedBesideOverflow,
     /// Every log counts its own LSNs (C13).
     LsnsPerLog,
+    /// A region server answers though its session may be over (C22): of the crate `regionserver`.
+    #[cfg(feature = "planted-faults")]
+    AnswerWithoutLease,
 }
 
 /// Which fault is planted, if any.

@@ -86,6 +86,8 @@ fn scan_options(query: &Query) -> ScanOptions {
 pub(crate) struct FamilyCells {
     /// Whether the packed value says that there are overflow cells.
     pub(crate) flagged: bool,
+    /// The packed value as it is stored, if it came with a scan.
+    stored: Option<Bytes>,
     pub(crate) packed: Vec<StoredCell>,
     pub(crate) overflow: Vec<StoredCell>,
 }
@@ -97,7 +99,7 @@ impl FamilyCells {
         Ok(Self {
             flagged: packed.overflow,
             packed: packed.cells,
-            overflow: Vec::new(),
+            ..Self::default()
         })
     }
 
@@ -105,6 +107,7 @@ impl FamilyCells {
     fn take(&mut self, place: Place, value: Bytes) -> Result<()> {
         match place {
             Place::Packed { .. } => {
+                self.stored = Some(value.clone());
                 let packed = Packed::decode(value)?;
                 self.packed = packed.cells;
                 self.flagged = packed.overflow;
@@ -120,6 +123,11 @@ impl FamilyCells {
             Place::Nonce => {}
         }
         Ok(())
+    }
+
+    /// Whether the packed value, or its absence, is all there is.
+    fn is_packed(&self) -> bool {
+        !self.flagged && self.overflow.is_empty()
     }
 
     /// One sorted list. Of the same coordinates in both the higher sequence stays.
@@ -230,17 +238,41 @@ impl<'a> RowRead<'a> {
         Ok(Some(out))
     }
 
-    /// What the row cache answers, if it holds all that is asked for, at one moment (C2).
+    /// What the row cache answers, if it holds all that is asked for, durable and of one moment (C2).
     pub(crate) fn cached(&self, fill: Option<&Fill<'_>>) -> Result<Option<Vec<Cell>>> {
-        let wanted = self.wanted()?;
-        let (Some(fill), false) = (fill, self.query.raw || wanted.len() > GETS_MAX) else {
+        let Some(fill) = fill else {
             return Ok(None);
         };
+        // With the ticket all of the row is durable.
+        let entry = |key: &Bytes| fill.rows.get(key, || u64::MAX);
+        let cells = self.of_entries(entry)?;
+        Ok(cells.filter(|_| fill.rows.holds(fill.ticket)))
+    }
+
+    /// The same, durable or not, for who holds the row's lock; with the highest sequence number that was seen.
+    pub(crate) fn cached_locked(&self, rows: &CachedRows) -> Result<Option<(Vec<Cell>, u64)>> {
+        let mut seen = 0;
+        let cells = self.of_entries(|key| {
+            let entry = rows.get_locked(key)?;
+            seen = seen.max(entry.sequence);
+            Some(entry.value)
+        })?;
+        Ok(cells.map(|cells| (cells, seen)))
+    }
+
+    fn of_entries(
+        &self,
+        mut entry: impl FnMut(&Bytes) -> Option<Option<Bytes>>,
+    ) -> Result<Option<Vec<Cell>>> {
+        let wanted = self.wanted()?;
+        if self.query.raw {
+            return Ok(None);
+        }
         let prefix = self.codec.prefix(self.row);
         let mut out = Vec::new();
         for family in &wanted {
             let key = key::packed(&prefix, family.family.id);
-            let Some(value) = fill.rows.get(&key) else {
+            let Some(value) = entry(&key) else {
                 return Ok(None);
             };
             let Some(cells) = self.packed(family, value)? else {
@@ -248,7 +280,7 @@ impl<'a> RowRead<'a> {
             };
             out.extend(cells);
         }
-        Ok(fill.rows.holds(fill.ticket).then_some(out))
+        Ok(Some(out))
     }
 
     /// What the database shows at a snapshot.
@@ -269,9 +301,12 @@ impl<'a> RowRead<'a> {
         if wanted.len() > GETS_MAX {
             let mut families = whole_row(snapshot, &prefix, query, &mut budget).await?;
             for family in &wanted {
-                if let Some(cells) = families.remove(&family.family.id) {
-                    answer(self.row, family, query, cells.merged(), now, &mut out);
+                let cells = families.remove(&family.family.id).unwrap_or_default();
+                if let (Some(fill), true) = (fill, query.cache_blocks && cells.is_packed()) {
+                    let key = key::packed(&prefix, family.family.id);
+                    fill.rows.fill(fill.ticket, key, cells.stored.as_ref());
                 }
+                answer(self.row, family, query, cells.merged(), now, &mut out);
             }
             return Ok(out);
         }

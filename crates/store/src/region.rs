@@ -317,7 +317,7 @@ impl<E: Env> Region<E> {
         }
         let (database, rows) = (&self.shared.database, &self.shared.rows);
         if !at.query.raw
-            && let Some(value) = rows.get(&key)
+            && let Some(value) = rows.get(&key, || database.durable())
         {
             return at.packed(only, value);
         }

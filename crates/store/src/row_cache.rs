@@ -1,9 +1,11 @@
 //! Rows that were read lately: packed values of families, one cache for the process, and what keeps it true for each region.
 //!
-//! The rule (facts/storage-engine.md, section 3; C1, C2): an entry is what is durable and what no write has touched since. A write
-//! takes its rows' entries away before it reaches the database, and until it is durable reads of these rows go to the
-//! database and leave nothing here. A reader takes a [`Ticket`] before it reads; what it read becomes an entry only if
-//! no write of the row began since. Rows are watched by slots (many rows to one), so that this takes no memory per row.
+//! The rule (facts/storage-engine.md, section 3; C1, C2): an entry is what the last write left. A write takes its rows' entries
+//! away before it reaches the database; what it makes of them comes back when it is there, with its sequence number, before
+//! the rows are unlocked: so hot rows stay. Who holds the row's lock may use it at once, all others when it is durable; until
+//! then their reads go to the database and leave nothing here. A reader takes a [`Ticket`] before it reads; what it read becomes
+//! an entry only if no write of the row began since. Rows are watched by slots (many rows to one), so that this takes no memory
+//! per row.
 //!
 //! It must not know of cells: TTL, versions and markers are applied to what it gives at every read.
 
@@ -35,15 +37,24 @@ type Key = (u64, Bytes);
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<Key, Option<Bytes>> for ByBytes {
-    fn weight(&self, key: &Key, value: &Option<Bytes>) -> u64 {
-        (key.1.len() + value.as_ref().map_or(0, Bytes::len)) as u64 + ENTRY_OVERHEAD
+impl Weighter<Key, Entry> for ByBytes {
+    fn weight(&self, key: &Key, entry: &Entry) -> u64 {
+        (key.1.len() + entry.value.as_ref().map_or(0, Bytes::len)) as u64 + ENTRY_OVERHEAD
     }
 }
 
-/// The entries of all regions. A value of `None`: nothing is stored under the key.
+/// What is stored under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// `None`: nothing.
+    pub(crate) value: Option<Bytes>,
+    /// The write that left it so, 0 if it was durable when it became an entry.
+    pub(crate) sequence: u64,
+}
+
+/// The entries of all regions.
 pub(crate) struct RowCache {
-    entries: Cache<Key, Option<Bytes>, ByBytes, FixedHash>,
+    entries: Cache<Key, Entry, ByBytes, FixedHash>,
     views: AtomicU64,
     plant: Plant,
 }
@@ -121,8 +132,14 @@ impl CachedRows {
         self.view.store(self.cache.next_view(), Ordering::SeqCst);
     }
 
-    /// An entry. Not for more than one key of a row: see [`Self::holds`].
-    pub(crate) fn get(&self, key: &Bytes) -> Option<Option<Bytes>> {
+    /// An entry, if it is durable. Not for more than one key of a row: see [`Self::holds`].
+    pub(crate) fn get(&self, key: &Bytes, durable: impl FnOnce() -> u64) -> Option<Option<Bytes>> {
+        let entry = self.get_locked(key)?;
+        (entry.sequence == 0 || entry.sequence <= durable()).then_some(entry.value)
+    }
+
+    /// An entry, durable or not, for who holds the row's lock.
+    pub(crate) fn get_locked(&self, key: &Bytes) -> Option<Entry> {
         let view = self.view.load(Ordering::SeqCst);
         self.cache.entries.get(&(view, key.clone()))
     }
@@ -157,16 +174,18 @@ impl CachedRows {
         let slots = self.slots.lock().expect("not poisoned");
         // Under the lock, so that a write that begins now takes the entry away behind us.
         if Self::valid(&slots, ticket) || self.cache.plant.is(Planted::CacheFillWithoutTicket) {
-            self.cache.entries.insert((ticket.view, key), value);
+            let entry = Entry { value, sequence: 0 };
+            self.cache.entries.insert((ticket.view, key), entry);
         }
     }
 
-    /// Before a write reaches the database: the prefixes of its rows, and its keys.
+    /// Before a write of locked rows reaches the database: the prefixes of its rows, and its keys. Answers the entries of these,
+    /// in their order, which are taken away.
     pub(crate) fn begin_write<'a>(
         &'a self,
         prefixes: impl Iterator<Item = &'a [u8]>,
         keys: impl Iterator<Item = &'a Bytes>,
-    ) -> Writing<'a> {
+    ) -> (Writing<'a>, Vec<Option<Entry>>) {
         let mut taken: Vec<usize> = prefixes.map(Self::slot_of).collect();
         taken.sort_unstable();
         taken.dedup();
@@ -179,26 +198,40 @@ impl CachedRows {
             slots[*slot].writing += 1;
             slots[*slot].begun += 1;
         }
-        for key in keys {
-            self.cache.entries.remove(&(view, key.clone()));
-        }
-        Writing {
+        let old = keys.map(|key| {
+            let removed = self.cache.entries.remove(&(view, key.clone()));
+            removed.map(|(_, entry)| entry)
+        });
+        let old = old.collect();
+        let writing = Writing {
             rows: self,
+            view,
             slots: taken,
             // Until the outcome is told it may be any.
             last: u64::MAX,
-        }
+        };
+        (writing, old)
     }
 }
 
 /// A write on its way. Dropped without an outcome, its slots stay without entries for as long as the region is open.
 pub(crate) struct Writing<'a> {
     rows: &'a CachedRows,
+    view: u64,
     slots: Vec<usize>,
     last: u64,
 }
 
 impl Writing<'_> {
+    /// What the write left under one of its keys, once it is in the database and while its rows are still locked.
+    pub(crate) fn install(&self, key: Bytes, value: Bytes, sequence: u64) {
+        let entry = Entry {
+            value: Some(value),
+            sequence,
+        };
+        self.rows.cache.entries.insert((self.view, key), entry);
+    }
+
     /// It is in the database, with this sequence number.
     pub(crate) fn written(mut self, sequence: u64) {
         self.last = sequence;
@@ -235,6 +268,7 @@ mod tests {
 
     fn begin<'a>(rows: &'a CachedRows, keys: &'a [Bytes]) -> Writing<'a> {
         rows.begin_write(keys.iter().map(|key| &key[..1]), keys.iter())
+            .0
     }
 
     #[test]
@@ -242,17 +276,43 @@ mod tests {
         let rows = rows();
         let (a, value) = (key("a1"), key("value"));
         let ticket = rows.ticket(b"a", 0).unwrap();
-        assert_eq!(rows.get(&a), None);
+        assert_eq!(rows.get(&a, || 0), None);
         rows.fill(ticket, a.clone(), Some(&value));
-        assert_eq!(rows.get(&a), Some(Some(value)));
+        assert_eq!(rows.get(&a, || 0), Some(Some(value)));
         let absent = key("a2");
         rows.fill(ticket, absent.clone(), None);
-        assert_eq!(rows.get(&absent), Some(None));
+        assert_eq!(rows.get(&absent, || 0), Some(None));
         let keys = [a.clone()];
         begin(&rows, &keys).written(7);
-        assert_eq!(rows.get(&a), None);
+        assert_eq!(rows.get(&a, || 0), None);
         // The other family's entry is still what is stored.
-        assert_eq!(rows.get(&absent), Some(None));
+        assert_eq!(rows.get(&absent, || 0), Some(None));
+    }
+
+    #[test]
+    fn what_a_write_left_is_there_for_the_lock_at_once_and_for_others_when_durable() {
+        let rows = rows();
+        let (a, before, after) = (key("a1"), key("before"), key("after"));
+        let ticket = rows.ticket(b"a", 0).unwrap();
+        rows.fill(ticket, a.clone(), Some(&before));
+        let keys = [a.clone(), key("a2")];
+        let prefixes = keys.iter().map(|key| &key[..1]);
+        let (writing, old) = rows.begin_write(prefixes, keys.iter());
+        let was = Entry {
+            value: Some(before),
+            sequence: 0,
+        };
+        assert_eq!(old, [Some(was), None]);
+        writing.install(a.clone(), after.clone(), 7);
+        writing.written(7);
+        assert_eq!(rows.get_locked(&a).unwrap().sequence, 7);
+        assert_eq!(rows.get(&a, || 6), None);
+        assert_eq!(rows.get(&a, || 7), Some(Some(after.clone())));
+        // A reader from before the write leaves nothing in its place.
+        rows.fill(ticket, a.clone(), None);
+        assert_eq!(rows.get(&a, || 7), Some(Some(after)));
+        assert!(rows.ticket(b"a", 6).is_none());
+        assert!(rows.ticket(b"a", 7).is_some());
     }
 
     #[test]
@@ -262,10 +322,10 @@ mod tests {
         let before = rows.ticket(b"a", 100).unwrap();
         let writing = begin(&rows, &keys);
         rows.fill(before, keys[0].clone(), None);
-        assert_eq!(rows.get(&keys[0]), None, "while it is written");
+        assert_eq!(rows.get(&keys[0], || 0), None, "while it is written");
         writing.written(101);
         rows.fill(before, keys[0].clone(), None);
-        assert_eq!(rows.get(&keys[0]), None, "and afterwards");
+        assert_eq!(rows.get(&keys[0], || 0), None, "and afterwards");
         assert!(!rows.holds(before));
     }
 
@@ -297,9 +357,9 @@ mod tests {
         let ticket = rows.ticket(b"a", 0).unwrap();
         rows.fill(ticket, key("a1"), None);
         rows.forget_all();
-        assert_eq!(rows.get(&key("a1")), None);
+        assert_eq!(rows.get(&key("a1"), || 0), None);
         rows.fill(ticket, key("a1"), None);
-        assert_eq!(rows.get(&key("a1")), None, "a fill of the old view");
+        assert_eq!(rows.get(&key("a1"), || 0), None, "a fill of the old view");
     }
 
     #[test]

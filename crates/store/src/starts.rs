@@ -4,8 +4,9 @@
 //! The file `starts` holds two slots, 4 KiB apart, written in turn, so that a torn write leaves the other one whole:
 //!
 //! ```text
-//! slot: "CADASTRT" | generation u64 | start code u64 | crc32 of the 24 bytes before      (little endian)
+//! slot: "CADASTR2" | generation u64 | start code u64 | crc32 of the 24 bytes before      (little endian)
 //! ```
+//! "CADASTRT" instead: written by a program that kept no list of the log's segments. So a list that is gone is missed.
 
 use std::io::ErrorKind;
 
@@ -18,7 +19,8 @@ use crate::error::from_io;
 /// The file, in the data directory itself.
 const FILE: &str = "starts";
 
-const MAGIC: &[u8; 8] = b"CADASTRT";
+const MAGIC: &[u8; 8] = b"CADASTR2";
+const MAGIC_UNLISTED: &[u8; 8] = b"CADASTRT";
 const SLOT_LEN: usize = 28;
 
 /// Distance of the slots: no sector or page holds both.
@@ -32,11 +34,14 @@ const STEP_MS: u64 = 1000;
 struct Slot {
     generation: u64,
     start_code: u64,
+    /// Whether the log has a list of its segments.
+    listed: bool,
 }
 
 impl Slot {
     fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
+        let magic = if self.listed { MAGIC } else { MAGIC_UNLISTED };
+        let mut out = magic.to_vec();
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.start_code.to_le_bytes());
         let crc = crc32fast::hash(&out);
@@ -50,22 +55,36 @@ impl Slot {
         if crc.get_u32_le() != crc32fast::hash(head) {
             return None;
         }
-        let mut fields = head.strip_prefix(MAGIC)?;
+        let (magic, mut fields) = head.split_at(MAGIC.len());
+        let listed = magic == MAGIC;
+        if !listed && magic != MAGIC_UNLISTED {
+            return None;
+        }
         Some(Self {
             generation: fields.get_u64_le(),
             start_code: fields.get_u64_le(),
+            listed,
         })
     }
 }
 
-/// Takes the next start code: the wall clock, ms since 1970, or above the last one. Durable when this returns.
-pub(crate) async fn next<E: Env>(env: &E) -> Result<u64> {
-    let disk = env.disk();
-    let failed = |error: std::io::Error| from_io(&format!("the file '{FILE}'"), &error);
+/// What the starts before left.
+pub(crate) struct Starts<F> {
+    file: Option<F>,
+    last: Option<Slot>,
+}
+
+/// Reads the file, and changes nothing.
+///
+/// # Errors
+/// `Corrupt`, naming the file; `Io`.
+pub(crate) async fn read<D: Disk>(disk: &D) -> Result<Starts<D::File>> {
     let file = match disk.open(FILE).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let made = disk.create(FILE, 2 * SLOT_DISTANCE).await;
-            made.map_err(failed)?
+            return Ok(Starts {
+                file: None,
+                last: None,
+            });
         }
         file => file.map_err(failed)?,
     };
@@ -83,26 +102,54 @@ pub(crate) async fn next<E: Env>(env: &E) -> Result<u64> {
             "the file '{FILE}' is damaged: no start code can be read"
         )));
     }
-    let wall = env.clock().wall();
-    let slot = last.map_or(
-        Slot {
-            generation: 1,
-            start_code: wall,
-        },
-        |last| Slot {
-            generation: last.generation + 1,
-            start_code: if wall > last.start_code {
-                wall
-            } else {
-                last.start_code + STEP_MS
-            },
-        },
-    );
-    let at = slot.generation % 2 * SLOT_DISTANCE;
-    file.write_at(at, &slot.encode()).map_err(failed)?;
-    file.sync_data().await.map_err(failed)?;
-    disk.sync_dir("").await.map_err(failed)?;
-    Ok(slot.start_code)
+    Ok(Starts {
+        file: Some(file),
+        last,
+    })
+}
+
+fn failed(error: std::io::Error) -> Error {
+    from_io(&format!("the file '{FILE}'"), &error)
+}
+
+impl<F: LogFile> Starts<F> {
+    /// Whether an earlier start has seen a list of the log's segments.
+    pub(crate) fn listed(&self) -> bool {
+        self.last.is_some_and(|last| last.listed)
+    }
+
+    /// Takes the next start code: the wall clock, ms since 1970, or above the last one. Durable when this returns; the list of the
+    /// log's segments is there by now.
+    pub(crate) async fn take<E>(self, env: &E) -> Result<u64>
+    where
+        E: Env,
+        E::Disk: Disk<File = F>,
+    {
+        let disk = env.disk();
+        let file = match self.file {
+            Some(file) => file,
+            None => disk.create(FILE, 2 * SLOT_DISTANCE).await.map_err(failed)?,
+        };
+        let slot = next_slot(self.last, env.clock().wall());
+        let at = slot.generation % 2 * SLOT_DISTANCE;
+        file.write_at(at, &slot.encode()).map_err(failed)?;
+        file.sync_data().await.map_err(failed)?;
+        disk.sync_dir("").await.map_err(failed)?;
+        Ok(slot.start_code)
+    }
+}
+
+fn next_slot(last: Option<Slot>, wall: u64) -> Slot {
+    let (generation, start_code) = match last {
+        None => (1, wall),
+        Some(last) if wall > last.start_code => (last.generation + 1, wall),
+        Some(last) => (last.generation + 1, last.start_code + STEP_MS),
+    };
+    Slot {
+        generation,
+        start_code,
+        listed: true,
+    }
 }
 
 #[cfg(test)]
@@ -116,11 +163,19 @@ mod tests {
         let slot = Slot {
             generation: 2,
             start_code: 1_700_000_000_000,
+            listed: true,
         };
+        let unlisted = Slot {
+            listed: false,
+            ..slot
+        };
+        let bytes = unlisted.encode();
+        assert_eq!(bytes[..8], *b"CADASTRT");
+        assert_eq!(Slot::decode(&bytes), Some(unlisted));
         let bytes = slot.encode();
         assert_eq!(
             bytes[..24],
-            *b"CADASTRT\x02\0\0\0\0\0\0\0\x00\x68\xe5\xcf\x8b\x01\0\0"
+            *b"CADASTR2\x02\0\0\0\0\0\0\0\x00\x68\xe5\xcf\x8b\x01\0\0"
         );
         assert_eq!(Slot::decode(&bytes), Some(slot));
         for at in 0..bytes.len() {
@@ -128,6 +183,10 @@ mod tests {
             bytes[at] ^= 4;
             assert_eq!(Slot::decode(&bytes), None, "byte {at}");
         }
+    }
+
+    async fn next(env: &RealEnv) -> Result<u64> {
+        read(env.disk()).await?.take(env).await
     }
 
     #[test]
@@ -152,6 +211,7 @@ mod tests {
             let slot = Slot {
                 generation: 6,
                 start_code: last + 3_600_000,
+                listed: true,
             };
             file.write_at(0, &slot.encode()).unwrap();
             let behind = next(&here).await.unwrap();

@@ -15,11 +15,12 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::sync::Notify;
 
 use crate::cache::BlockCache;
+use crate::check;
 use crate::cluster;
 use crate::database::Database;
 use crate::error::{from_io, from_object_store};
 use crate::kv::Kv;
-use crate::log::{Follower, Log, LogConfig};
+use crate::log::{Follower, FoundLog, Log, LogConfig};
 use crate::maintenance;
 use crate::objects::Objects;
 use crate::planted::Plant;
@@ -200,7 +201,8 @@ impl<E: Env> StoreShared<E> {
 }
 
 impl<E: Env> Store<E> {
-    /// Opens the store: takes the data directory's lock, checks the cluster file, reads the log.
+    /// Opens the store: takes the data directory's lock, checks the cluster file, reads the log and the databases at the root, and
+    /// only then changes anything.
     ///
     /// `objects` holds everything below its root and must make what it stores durable before it answers (on a local disk:
     /// `LocalFileSystem::with_fsync`), since the log is cut after a flush (C17). What it keeps of a deleted object, such as an
@@ -215,9 +217,12 @@ impl<E: Env> Store<E> {
             }
             from_io("locking the data directory", &error)
         })?;
-        let objects = Objects::new(objects);
+        let objects: Arc<dyn ObjectStore> = Objects::new(objects);
         let cluster_id = cluster::open(&env, &*objects).await?;
-        let start_code = starts::next(&env).await?;
+        // All is read and judged before anything is written.
+        let starts = starts::read(env.disk()).await?;
+        let found = FoundLog::read(&env, starts.listed()).await?;
+        check::root_databases(&env, &objects).await?;
         let log = Log::open(
             env.clone(),
             LogConfig {
@@ -227,6 +232,7 @@ impl<E: Env> Store<E> {
                 queue_bytes_max: usize::try_from(config.segment_bytes).unwrap_or(usize::MAX),
                 plant: config.plant(),
             },
+            found,
         )
         .await?;
         let shared = Arc::new(StoreShared {
@@ -248,6 +254,12 @@ impl<E: Env> Store<E> {
         });
         maintenance::start(&shared);
         Ok(Self { shared })
+    }
+
+    /// The fault that is planted, for servers that have some of their own.
+    #[cfg(feature = "planted-faults")]
+    pub fn planted(&self) -> Option<crate::Planted> {
+        self.shared.config.planted
     }
 
     /// The cluster's id, made when the store was.

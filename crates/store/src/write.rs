@@ -11,11 +11,12 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{Cell, Code, Error, LATEST_TIMESTAMP, Qualifiers, Query, Result};
-use slatedb::{DbSnapshot, WriteBatch};
+use slatedb::{DbSnapshot, MergeOperator, WriteBatch};
 
 use crate::database::Prepared;
 use crate::error::from_slatedb;
 use crate::key;
+use crate::merge::CellMerge;
 use crate::packed::{self, Packed, StoredCell};
 use crate::read::{Columns, FamilyCells, RowBudget};
 use crate::region::RegionShared;
@@ -33,6 +34,9 @@ pub(crate) const PACKED_CELLS_MAX: usize = 512;
 
 /// A fold of a row with overflow cells judges its columns when they are at most so many.
 const FOLD_COLUMNS_MAX: usize = 8;
+
+/// Largest packed value that a write leaves in the row cache, bytes: it is merged for that, which a large one does not pay for.
+const INSTALL_BYTES_MAX: usize = 8 * 1024;
 
 /// Keys whose chains are counted at one time, per region.
 const CHAINS_MAX: usize = 65_536;
@@ -128,6 +132,25 @@ impl Change {
             Self::Overflow { .. } | Self::Plain { .. } => None,
         }
     }
+
+    /// The packed value that the change leaves where this was before, if it may be cached.
+    fn leaves(&self, before: Option<Bytes>, sequence: u64) -> Option<Bytes> {
+        let size = |value: &Option<Bytes>| value.as_ref().map_or(0, Bytes::len);
+        let value = match self {
+            Self::Operand { key, packed }
+                if !packed.overflow && packed.size() + size(&before) <= INSTALL_BYTES_MAX =>
+            {
+                let operand = packed::encode(false, &numbered(&packed.cells, sequence));
+                // What cannot be merged the next read will tell of.
+                CellMerge.merge(key, before, operand).ok()?
+            }
+            Self::Packed { packed, .. } if !packed.overflow => {
+                packed::encode(false, &numbered(&packed.cells, sequence))
+            }
+            _ => return None,
+        };
+        (value.len() <= INSTALL_BYTES_MAX).then_some(value)
+    }
 }
 
 /// The changes of one write.
@@ -203,12 +226,7 @@ impl Changes {
 
     fn batch(&self, sequence: u64) -> Prepared {
         let mut batch = WriteBatch::new();
-        let own = |cells: &[StoredCell]| -> Vec<StoredCell> {
-            cells
-                .iter()
-                .map(|cell| with_sequence(cell, sequence))
-                .collect()
-        };
+        let own = |cells: &[StoredCell]| numbered(cells, sequence);
         for change in &self.changes {
             match change {
                 Change::Operand { key, packed } => {
@@ -232,6 +250,12 @@ impl Changes {
             keys: self.changes.len(),
         }
     }
+}
+
+/// Cells with the write's sequence number where they have none.
+fn numbered(cells: &[StoredCell], sequence: u64) -> Vec<StoredCell> {
+    let cells = cells.iter();
+    cells.map(|cell| with_sequence(cell, sequence)).collect()
 }
 
 fn with_sequence(cell: &StoredCell, sequence: u64) -> StoredCell {
@@ -277,7 +301,7 @@ pub(crate) async fn write<E: Env>(
     Ok(written)
 }
 
-/// Lets changes in and writes them.
+/// Lets changes of locked rows in and writes them.
 pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -> Result<u64> {
     let database = &region.database;
     database.admit(changes.bytes, changes.changes.len()).await?;
@@ -287,7 +311,7 @@ pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -
     };
     let packed = || changes.changes.iter().filter_map(Change::packed_key);
     let prefixes = packed().map(|key| &key[..prefix_of(key)]);
-    let writing = region.rows.begin_write(prefixes, packed());
+    let (writing, old) = region.rows.begin_write(prefixes, packed());
     let written = match database.write(|sequence| changes.batch(sequence)).await {
         Ok(sequence) => sequence,
         Err(error) => {
@@ -297,6 +321,18 @@ pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -
             return Err(error);
         }
     };
+    // A write has one change of each packed key.
+    let cached = changes
+        .changes
+        .iter()
+        .filter_map(|change| Some((change, change.packed_key()?)));
+    for ((change, key), old) in cached.zip(old) {
+        if let Some(old) = old
+            && let Some(value) = change.leaves(old.value, written)
+        {
+            writing.install(key.clone(), value, written);
+        }
+    }
     writing.written(written);
     for key in &changes.wide {
         region.writes.set_wide(key);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! segment: header (64) | group* | zeros to the preallocated end
-//! header:  "CADALOG1" | version u32 | lane u32 | number u64 | salt u64 | synced LSN u64 | crc32 of the 40 bytes before | zeros
+//! header:  "CADALOG1" | version u32 (2; 1 was the same, before there was `log-segments`) | lane u32 | number u64 | salt u64 | synced LSN u64 | crc32 of the 40 bytes before | zeros
 //! group:   magic u32 | body length u32 | crc32 u32 | records u32 | last LSN u64 | synced LSN u64 | body | zeros to 8 bytes
 //! record:  kind u8 | fields
 //! ```
@@ -23,7 +23,12 @@ pub(crate) const SEGMENT_HEADER_LEN: usize = 64;
 pub(crate) const GROUP_HEADER_LEN: usize = 32;
 const SEGMENT_MAGIC: &[u8; 8] = b"CADALOG1";
 const GROUP_MAGIC: u32 = 0x0cad_a10f;
-const VERSION: u32 = 1;
+
+/// Segments are entered in the list of [`super::registry`] before their first group.
+pub(crate) const VERSION: u32 = 2;
+
+/// Segments of a program that kept no list.
+pub(crate) const VERSION_UNLISTED: u32 = 1;
 
 /// Groups start at multiples of this, so that they can be looked for behind a hole.
 pub(crate) const GROUP_ALIGN: usize = 8;
@@ -48,13 +53,15 @@ const PATH_MAX: usize = 64 * 1024;
 /// A segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    /// [`VERSION`], or an older one.
+    pub(crate) version: u32,
     /// Which writer's log this is a part of.
     pub(crate) lane: u32,
     /// Number in the data directory, also in the file's name.
     pub(crate) number: u64,
     /// Random; salts the checksums.
     pub(crate) salt: u64,
-    /// Everything of the lane up to here was durable when the segment began.
+    /// Everything of the lane up to here was durable when the segment was made.
     pub(crate) synced_lsn: u64,
 }
 
@@ -62,7 +69,7 @@ impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_LEN] {
         let mut out = [0; SEGMENT_HEADER_LEN];
         out[..8].copy_from_slice(SEGMENT_MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.version.to_le_bytes());
         out[12..16].copy_from_slice(&self.lane.to_le_bytes());
         out[16..24].copy_from_slice(&self.number.to_le_bytes());
         out[24..32].copy_from_slice(&self.salt.to_le_bytes());
@@ -72,8 +79,7 @@ impl SegmentHeader {
         out
     }
 
-    /// `None` for a segment that was never begun (zeros, a spare): its header is written and made durable together with its
-    /// first group, so a damaged header holds nothing that was acknowledged unless groups follow; the caller looks.
+    /// `None` for zeros: a file that was made and got no header.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let Some(bytes) = bytes.get(..SEGMENT_HEADER_LEN) else {
             return Ok(None);
@@ -84,6 +90,7 @@ impl SegmentHeader {
         let mut fields = &bytes[8..44];
         let version = fields.get_u32_le();
         let header = Self {
+            version,
             lane: fields.get_u32_le(),
             number: fields.get_u64_le(),
             salt: fields.get_u64_le(),
@@ -93,9 +100,9 @@ impl SegmentHeader {
         if &bytes[..8] != SEGMENT_MAGIC || !whole {
             return Err(Error::corrupt("the segment's header is damaged"));
         }
-        if version != VERSION {
+        if !(VERSION_UNLISTED..=VERSION).contains(&version) {
             return Err(Error::corrupt(format!(
-                "the segment has format version {version}, this program knows {VERSION}"
+                "the segment has format version {version}, this program knows up to {VERSION}"
             )));
         }
         Ok(Some(header))

@@ -17,8 +17,11 @@ use rand::RngCore;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::database::{DatabaseLog, Durable};
-use super::format::{Encoded, GROUP_HEADER_LEN, GroupBuilder, SEGMENT_HEADER_LEN, SegmentHeader};
+use super::format::{
+    Encoded, GROUP_HEADER_LEN, GroupBuilder, SEGMENT_HEADER_LEN, SegmentHeader, VERSION,
+};
 use super::index::GroupRef;
+use super::registry::{Entry, Stage};
 use super::{DIR, Shared, segment_path};
 use crate::planted::Planted;
 use crate::store::WalSync;
@@ -31,6 +34,9 @@ const SPACE_CHECK_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Pause before the next try to make a segment ready on a full disk.
 const SPARE_RETRY: Duration = Duration::from_secs(1);
+
+/// Groups written without a mark of what is synced, at most: each group knows of those before it, so a mark is for the last ones.
+const GROUPS_UNMARKED_MAX: u32 = 32;
 
 /// Tells what a record speaks of.
 enum About {
@@ -185,11 +191,6 @@ impl Lane {
         *self.durable.borrow()
     }
 
-    /// The last LSN queued.
-    pub(super) fn last_pushed(&self) -> u64 {
-        self.queue().last_lsn
-    }
-
     /// Waits until an LSN of this lane is as durable as the mode says.
     pub(crate) async fn wait_durable(&self, lsn: u64) -> Result<()> {
         Self::wait(self.durable.subscribe(), lsn).await
@@ -248,9 +249,10 @@ impl Lane {
     }
 }
 
-/// A preallocated file that waits to become a segment.
+/// A preallocated segment that waits to be written to. Its header is durable and it is in the list of segments.
 struct Spare<F> {
     number: u64,
+    salt: u64,
     file: F,
 }
 
@@ -261,9 +263,14 @@ struct Active<F> {
     file: Arc<F>,
     /// Where the next group goes.
     end: u64,
+    /// The last LSN in it, 0 before the first group.
+    last_lsn: u64,
     /// Numbers of the databases named so far.
     ids: BTreeMap<Arc<str>, u32>,
 }
+
+/// A spare that is being made.
+type Coming<E> = oneshot::Receiver<Spare<<<E as Env>::Disk as Disk>::File>>;
 
 /// The task of a lane.
 struct Committer<E: Env> {
@@ -272,9 +279,13 @@ struct Committer<E: Env> {
     number: u32,
     active: Option<Active<<E::Disk as Disk>::File>>,
     spare: Option<Spare<<E::Disk as Disk>::File>>,
-    coming: Option<oneshot::Receiver<Spare<<E::Disk as Disk>::File>>>,
+    coming: Option<Coming<E>>,
     written: u64,
     synced: u64,
+    /// What the last mark said, which of the two it was, and groups since.
+    marked: u64,
+    mark_turn: u64,
+    unmarked: u32,
     since_space_check: u64,
 }
 
@@ -290,6 +301,9 @@ impl<E: Env> Committer<E> {
             coming: None,
             written: synced,
             synced,
+            marked: synced,
+            mark_turn: 0,
+            unmarked: 0,
             since_space_check: 0,
         }
     }
@@ -307,6 +321,7 @@ impl<E: Env> Committer<E> {
             };
             self.take_spare(&shared).await;
             if pending.is_empty() && !sync_wanted {
+                self.mark(&shared);
                 if self.lane.stopped.load(Ordering::SeqCst) {
                     return;
                 }
@@ -315,7 +330,25 @@ impl<E: Env> Committer<E> {
                 continue;
             }
             self.commit(&shared, pending, sync_wanted).await;
+            self.unmarked += 1;
+            if self.unmarked >= GROUPS_UNMARKED_MAX {
+                self.mark(&shared);
+            }
         }
+    }
+
+    /// Writes down what is known to be synced, if that is news: so that the next start misses it, should it be gone.
+    fn mark(&mut self, shared: &Shared<E>) {
+        self.unmarked = 0;
+        if self.synced == self.marked {
+            return;
+        }
+        let written = shared
+            .registry
+            .mark(self.number, self.mark_turn, self.synced);
+        self.survive(shared, "marking what the log has synced", written);
+        self.mark_turn += 1;
+        self.marked = self.synced;
     }
 
     /// Sleeps until there is work, or the next segment is ready.
@@ -349,9 +382,13 @@ impl<E: Env> Committer<E> {
             self.spare = Some(spare);
         }
         if self.spare.is_none() && self.coming.is_none() {
-            self.coming = Some(make_spare(shared));
+            self.coming = Some(self.make_spare(shared));
         }
         self.publish_room_of(shared);
+    }
+
+    fn make_spare(&self, shared: &Arc<Shared<E>>) -> Coming<E> {
+        make_spare(shared, self.number, self.synced)
     }
 
     fn publish_room(&self) {
@@ -398,7 +435,10 @@ impl<E: Env> Committer<E> {
             self.write_and_publish(shared, group).await;
         }
         if sync_wanted {
-            self.sync(shared).await;
+            self.sync_device(shared).await;
+            // Before it is told, so that a clean end leaves nothing untold.
+            self.mark(shared);
+            self.lane.synced.send_replace(self.synced);
         }
         {
             let mut queue = self.lane.queue();
@@ -430,34 +470,22 @@ impl<E: Env> Committer<E> {
             Some(spare) => spare,
             None => self.wait_for_spare(shared).await,
         };
-        let salt = shared
-            .env
-            .rng(&format!("log segment {}", spare.number))
-            .next_u64();
-        let header = SegmentHeader {
-            lane: self.number,
-            number: spare.number,
-            salt,
-            synced_lsn: self.synced,
-        };
-        // The header is durable before any group is: so a segment without a readable header never held anything.
-        let written = spare.file.write_at(0, &header.encode());
-        self.survive(shared, "writing a segment's header", written);
-        let synced = spare.file.sync_data().await;
-        self.survive(shared, "syncing a segment's header", synced);
         let file = Arc::new(spare.file);
         {
             let mut index = shared.index.lock().expect("not poisoned");
             if let Some(old) = &self.active {
                 index.seal(old.number);
+                // On disk with the next spare; until then the first group of this segment says as much.
+                shared.registry.seal(old.number, old.end, old.last_lsn);
             }
-            index.add_segment(spare.number, self.number, salt, Arc::clone(&file));
+            index.add_segment(spare.number, self.number, spare.salt, Arc::clone(&file));
         }
         self.active = Some(Active {
             number: spare.number,
-            salt,
+            salt: spare.salt,
             file,
             end: SEGMENT_HEADER_LEN as u64,
+            last_lsn: 0,
             ids: BTreeMap::new(),
         });
         self.take_spare(shared).await;
@@ -465,7 +493,8 @@ impl<E: Env> Committer<E> {
 
     async fn wait_for_spare(&mut self, shared: &Arc<Shared<E>>) -> Spare<<E::Disk as Disk>::File> {
         loop {
-            let coming = self.coming.take().unwrap_or_else(|| make_spare(shared));
+            let coming = self.coming.take();
+            let coming = coming.unwrap_or_else(|| self.make_spare(shared));
             // The maker only goes away with the node's runtime; then this task does too.
             if let Ok(spare) = coming.await {
                 return spare;
@@ -500,6 +529,7 @@ impl<E: Env> Committer<E> {
         };
         let written = active.file.write_at(active.end, &bytes);
         active.end += bytes.len() as u64;
+        active.last_lsn = last_lsn;
         let number = active.number;
         self.survive(shared, "writing the log", written);
         self.written = last_lsn;
@@ -552,6 +582,11 @@ impl<E: Env> Committer<E> {
     }
 
     async fn sync(&mut self, shared: &Arc<Shared<E>>) {
+        self.sync_device(shared).await;
+        self.lane.synced.send_replace(self.synced);
+    }
+
+    async fn sync_device(&mut self, shared: &Arc<Shared<E>>) {
         if self.written > self.synced
             && let Some(active) = &self.active
         {
@@ -560,7 +595,6 @@ impl<E: Env> Committer<E> {
             self.survive(shared, "fdatasync of the log", synced);
             self.synced = self.written;
         }
-        self.lane.synced.send_replace(self.synced);
     }
 
     /// Ends the process on an error of the disk (C17).
@@ -571,21 +605,20 @@ impl<E: Env> Committer<E> {
     }
 }
 
-/// Makes the next segment in a task of its own; tries again while the disk is full.
-fn make_spare<E: Env>(
-    shared: &Arc<Shared<E>>,
-) -> oneshot::Receiver<Spare<<E::Disk as Disk>::File>> {
+/// Makes the next segment of a lane in a task of its own; tries again while the disk is full.
+fn make_spare<E: Env>(shared: &Arc<Shared<E>>, lane: u32, synced: u64) -> Coming<E> {
     let (tell, told) = oneshot::channel();
     let weak = Arc::downgrade(shared);
     let env = shared.env.clone();
     shared.env.spawn("log segment", async move {
+        let mut made = None;
         loop {
             let Some(shared) = weak.upgrade() else {
                 return;
             };
-            match create_segment(&shared).await {
+            match enter_spare(&shared, lane, synced, &mut made).await {
                 Ok(spare) => {
-                    // Nobody waits any more: the file is an unused spare, removed at the next start.
+                    // Nobody waits any more: it holds nothing, and is removed at the next start.
                     let _ = tell.send(spare);
                     return;
                 }
@@ -604,25 +637,63 @@ fn make_spare<E: Env>(
     told
 }
 
+/// Makes a segment, unless one was made that could not be entered, and enters it in the list.
+async fn enter_spare<E: Env>(
+    shared: &Shared<E>,
+    lane: u32,
+    synced: u64,
+    made: &mut Option<Spare<<E::Disk as Disk>::File>>,
+) -> std::io::Result<Spare<<E::Disk as Disk>::File>> {
+    if made.is_none() {
+        shared.registry.check_room()?;
+        let spare = create_segment(shared, lane, synced).await?;
+        let entry = Entry {
+            lane,
+            salt: spare.salt,
+            len: shared.config.segment_bytes,
+            stage: Stage::Open,
+        };
+        shared.registry.add(spare.number, entry);
+        *made = Some(spare);
+    }
+    shared.registry.commit(&shared.env).await?;
+    Ok(made.take().expect("made above"))
+}
+
+/// Makes a segment with a durable header.
 async fn create_segment<E: Env>(
     shared: &Shared<E>,
+    lane: u32,
+    synced_lsn: u64,
 ) -> std::io::Result<Spare<<E::Disk as Disk>::File>> {
     let number = shared.segment.fetch_add(1, Ordering::SeqCst) + 1;
     let path = segment_path(number);
     let disk = shared.env.disk();
-    match disk.create(&path, shared.config.segment_bytes).await {
-        Ok(file) => {
-            disk.sync_dir(DIR).await?;
-            Ok(Spare { number, file })
-        }
-        Err(error) => {
-            // What was made of it before the error takes space that somebody needs.
-            if let Err(removal) = disk.remove(&path)
-                && removal.kind() != std::io::ErrorKind::NotFound
-            {
-                tracing::warn!(path, error = %removal, "an unfinished segment stays behind");
-            }
-            Err(error)
-        }
+    let header = SegmentHeader {
+        version: VERSION,
+        lane,
+        number,
+        salt: shared.env.rng(&format!("log segment {number}")).next_u64(),
+        synced_lsn,
+    };
+    let making = async {
+        let file = disk.create(&path, shared.config.segment_bytes).await?;
+        file.write_at(0, &header.encode())?;
+        file.sync_data().await?;
+        disk.sync_dir(DIR).await?;
+        Ok(Spare {
+            number,
+            salt: header.salt,
+            file,
+        })
+    };
+    let made = making.await;
+    if made.is_err()
+        // What was made of it before the error takes space that somebody needs.
+        && let Err(removal) = disk.remove(&path)
+        && removal.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path, error = %removal, "an unfinished segment stays behind");
     }
+    made
 }

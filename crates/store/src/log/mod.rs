@@ -14,7 +14,9 @@ mod holds;
 mod index;
 mod lane;
 mod recover;
+mod registry;
 mod replay;
+mod settle;
 mod tail;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,8 @@ pub use follow::{Follower, LogBatch, LogChange};
 use holds::Holds;
 use index::Index;
 pub(crate) use lane::Lane;
+use recover::Judged;
+use registry::Registry;
 
 use crate::error::from_io;
 use crate::planted::Plant;
@@ -99,6 +103,8 @@ pub(crate) struct Shared<E: Env> {
     holds: Mutex<Holds>,
     /// Guards changes of the holds.
     holds_file: tokio::sync::Mutex<HoldsFile>,
+    /// The list of segments on disk.
+    registry: Registry<<E::Disk as Disk>::File>,
     /// Segments that only followers keep.
     held_back: AtomicUsize,
     /// Wakes followers.
@@ -126,6 +132,24 @@ impl<E: Env> Shared<E> {
     }
 }
 
+/// The log as a start found it: read, not damaged, and not changed yet.
+pub(crate) struct FoundLog<E: Env> {
+    holds: Holds,
+    judged: Judged<<E::Disk as Disk>::File>,
+}
+
+impl<E: Env> FoundLog<E> {
+    /// Reads and judges what is there. `listed`: it is known that there was a list of segments.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the file; `Io`.
+    pub(crate) async fn read(env: &E, listed: bool) -> Result<Self> {
+        let holds = Holds::load(env.disk()).await?;
+        let judged = recover::judge(env.disk(), listed).await?;
+        Ok(Self { holds, judged })
+    }
+}
+
 /// The log of a data directory.
 pub(crate) struct Log<E: Env> {
     shared: Arc<Shared<E>>,
@@ -134,17 +158,18 @@ pub(crate) struct Log<E: Env> {
 }
 
 impl<E: Env> Log<E> {
-    /// Reads what is there and starts a lane per core.
-    pub(crate) async fn open(env: E, config: LogConfig) -> Result<Self> {
-        let holds = Holds::load(env.disk()).await?;
-        let recovered = recover::recover(&env).await?;
+    /// Goes on where the last process ended, with a lane per core. The first thing that changes the disk.
+    pub(crate) async fn open(env: E, config: LogConfig, found: FoundLog<E>) -> Result<Self> {
+        let cores = u32::try_from(env.cores()).expect("cores are few");
+        let settled = settle::settle(&env, found.judged, cores).await?;
         let shared = Arc::new(Shared {
-            lsn: AtomicU64::new(recovered.last_lsn),
-            segment: AtomicU64::new(recovered.last_segment),
+            lsn: AtomicU64::new(settled.last_lsn),
+            segment: AtomicU64::new(settled.last_segment),
             low_space: AtomicBool::new(false),
-            index: Mutex::new(recovered.index),
+            index: Mutex::new(settled.index),
+            registry: settled.registry,
             databases: Mutex::new(BTreeMap::new()),
-            holds: Mutex::new(holds),
+            holds: Mutex::new(found.holds),
             holds_file: tokio::sync::Mutex::default(),
             held_back: AtomicUsize::new(0),
             followed: Notify::new(),
@@ -155,7 +180,7 @@ impl<E: Env> Log<E> {
         let mut lanes = Vec::new();
         for core in 0..shared.env.cores() {
             let number = u32::try_from(core).expect("cores are few");
-            let synced = recovered.lanes.get(&number).copied().unwrap_or(0);
+            let synced = settled.lanes.get(&number).copied().unwrap_or(0);
             lanes.push(lane::start(Arc::downgrade(&shared), &shared.env, core, synced).await?);
         }
         Ok(Self {
@@ -267,30 +292,33 @@ impl<E: Env> Log<E> {
         flushed_sequence: impl Fn(&str) -> Option<u64>,
     ) -> Result<Vec<Arc<str>>> {
         let (free, pinned_by) = self.releasable(flushed_sequence).await?;
-        for number in &free {
-            let path = segment_path(*number);
-            self.shared
-                .env
-                .disk()
-                .remove(&path)
-                .map_err(|e| from_io(&format!("removing {path}"), &e))?;
-            self.shared
-                .index
-                .lock()
-                .expect("not poisoned")
-                .remove(*number);
-        }
         if !free.is_empty() {
+            self.remove(&free).await?;
             tracing::debug!(segments = free.len(), "log truncated");
-            self.shared
-                .env
-                .disk()
-                .sync_dir(DIR)
-                .await
-                .map_err(|e| from_io("syncing the log's directory", &e))?;
         }
         self.shared.check_space();
         Ok(pinned_by)
+    }
+
+    /// Removes segments, which are noted as free before.
+    async fn remove(&self, numbers: &[u64]) -> Result<()> {
+        let registry = &self.shared.registry;
+        registry.free(numbers);
+        registry
+            .commit(&self.shared.env)
+            .await
+            .map_err(|e| from_io("noting free segments of the log", &e))?;
+        let disk = self.shared.env.disk();
+        for number in numbers {
+            settle::remove_free(disk, *number)?;
+            let mut index = self.shared.index.lock().expect("not poisoned");
+            index.remove(*number);
+        }
+        disk.sync_dir(DIR)
+            .await
+            .map_err(|e| from_io("syncing the log's directory", &e))?;
+        registry.forget(numbers);
+        Ok(())
     }
 
     /// What can go, and the databases that hold back the rest. A follower for whom more is held back than its bound is too far
@@ -355,10 +383,10 @@ impl<E: Env> Log<E> {
         Ok(())
     }
 
-    /// Writes what waits and stops the lanes.
+    /// Writes what waits, makes it durable whatever the mode, and stops the lanes.
     pub(crate) async fn close(&self) -> Result<()> {
         for lane in &self.lanes {
-            lane.wait_durable(lane.last_pushed()).await?;
+            lane.sync().await?;
             lane.stop();
         }
         Ok(())

@@ -3,9 +3,9 @@
 //! proves nothing, and the next power cut takes it. So it is copied into a file of its own, which is made durable, before it
 //! is served, and only then cut from where it was.
 //!
-//! The copy appears all at once, by a rename. Its header knows as synced what was synced before the tail: groups of older
-//! segments above that are superseded ([`super::recover`]), so a crash between the copy and the cut shows nothing twice. Its
-//! groups know all of the copy as synced, which is true of a file that is only seen whole.
+//! The copy appears all at once, by a rename, and counts once it is in the list of segments ([`super::registry`]), which says in the
+//! same moment that the original ends before the tail: so a crash between the copy and the cut shows nothing twice. Its
+//! groups know all of the copy as synced, which is true of a file that is only seen whole; no other group knows itself to be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use cadastre_types::{Error, Result};
 use rand::RngCore;
 
 use super::format::{
-    GROUP_HEADER_LEN, GroupBuilder, GroupHeader, SEGMENT_HEADER_LEN, SegmentHeader,
+    GROUP_HEADER_LEN, GroupBuilder, GroupHeader, SEGMENT_HEADER_LEN, SegmentHeader, VERSION,
 };
 use super::segment_path;
 use crate::error::from_io;
@@ -43,6 +43,9 @@ pub(super) struct Copied<F> {
     pub(super) file: Arc<F>,
     /// Where which group lies now.
     pub(super) groups: Vec<(u64, GroupHeader, Bytes)>,
+    /// Their end, which is the file's.
+    pub(super) end: u64,
+    pub(super) last_lsn: u64,
 }
 
 /// Copies a tail into a segment of this number. The directory is to be synced afterwards.
@@ -59,6 +62,7 @@ pub(super) async fn copy<E: Env>(
         |error: std::io::Error| from_io(&format!("copying the log's tail to {path}"), &error);
     let salt = env.rng(&format!("log segment {number}")).next_u64();
     let header = SegmentHeader {
+        version: VERSION,
         lane,
         number,
         salt,
@@ -100,5 +104,7 @@ pub(super) async fn copy<E: Env>(
         header,
         file: Arc::new(file),
         groups,
+        end: at,
+        last_lsn,
     })
 }

@@ -187,6 +187,18 @@ impl FaultDisk {
         inodes.map(|inode| inode.lock().unwrap().seen.len()).sum()
     }
 
+    /// Bytes of the log's segments.
+    pub(crate) fn log_bytes(&self) -> usize {
+        let files = self.files.lock().unwrap();
+        let segments = files
+            .files
+            .iter()
+            .filter(|(name, _)| name.starts_with("log/"));
+        segments
+            .map(|(_, inode)| inode.lock().unwrap().seen.len())
+            .sum()
+    }
+
     /// Changes bytes of a file as a bad disk would.
     pub(crate) fn damage(&self, name: &str, from: usize, len: usize) {
         let files = self.files.lock().unwrap();
@@ -195,6 +207,31 @@ impl FaultDisk {
             content.durable[at] ^= 0x55;
             content.seen[at] ^= 0x55;
         }
+    }
+
+    /// Puts other bytes in the place of a file's, as a bad disk or a bad hand would; `None` takes the file away.
+    pub(crate) fn replace(&self, name: &str, bytes: Option<Vec<u8>>) {
+        let mut files = self.files.lock().unwrap();
+        let Some(bytes) = bytes else {
+            files.files.remove(name);
+            return;
+        };
+        let content = Content {
+            durable: bytes.clone(),
+            seen: bytes,
+            ..Content::default()
+        };
+        let inode = Arc::new(Mutex::new(content));
+        files.files.insert(name.to_owned(), inode);
+    }
+
+    /// Every file as a reader sees it.
+    pub(crate) fn image(&self) -> BTreeMap<String, Vec<u8>> {
+        let files = self.files.lock().unwrap();
+        let files = files.files.iter();
+        files
+            .map(|(name, inode)| (name.clone(), inode.lock().unwrap().seen.clone()))
+            .collect()
     }
 
     fn file(&self, inode: &Inode) -> FaultFile {

@@ -34,6 +34,7 @@ fn decode(salt: u64, bytes: &[u8]) -> Vec<Record> {
 #[test]
 fn golden() {
     let header = SegmentHeader {
+        version: VERSION,
         lane: 2,
         number: 3,
         salt: 4,
@@ -42,7 +43,7 @@ fn golden() {
     let bytes = header.encode();
     assert_eq!(
         &bytes[..40],
-        b"CADALOG1\x01\0\0\0\x02\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0"
+        b"CADALOG1\x02\0\0\0\x02\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0"
     );
     assert_eq!(bytes[40..44], crc32fast::hash(&bytes[..40]).to_le_bytes());
     assert_eq!(SegmentHeader::decode(&bytes).unwrap(), Some(header));
@@ -143,6 +144,7 @@ fn headers_are_judged() {
     assert_eq!(SegmentHeader::decode(&[0; 64]).unwrap(), None);
     assert_eq!(SegmentHeader::decode(b"short").unwrap(), None);
     let good = SegmentHeader {
+        version: VERSION,
         lane: 0,
         number: 1,
         salt: 2,
@@ -155,11 +157,11 @@ fn headers_are_judged() {
         assert!(SegmentHeader::decode(&bad).is_err(), "byte {at}");
     }
     let mut newer = good;
-    newer[8] = 2;
+    newer[8] = 3;
     let crc = crc32fast::hash(&newer[..40]);
     newer[40..44].copy_from_slice(&crc.to_le_bytes());
     let error = SegmentHeader::decode(&newer).unwrap_err();
-    assert!(error.message().contains("version 2"), "{error}");
+    assert!(error.message().contains("version 3"), "{error}");
 }
 
 proptest! {
