@@ -235,6 +235,7 @@ impl<E: Env> Store<E> {
             found,
         )
         .await?;
+        let start_code = starts.take(&env).await?;
         let shared = Arc::new(StoreShared {
             cache: Arc::new(BlockCache::new(config.block_cache_bytes)),
             rows: Arc::new(RowCache::new(config.row_cache_bytes, config.plant())),
