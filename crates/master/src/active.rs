@@ -62,6 +62,10 @@ pub(crate) struct State {
     pub(crate) unassigned: BTreeSet<EncodedName>,
     /// Regions whose data is being deleted.
     pub(crate) collecting: BTreeSet<EncodedName>,
+    /// Tables and namespaces of which the coordination service does not show what is.
+    pub(crate) untold: BTreeSet<Lock>,
+    /// Whether `hbase:namespace` has been compared with the namespaces.
+    pub(crate) namespaces_shown: bool,
 }
 
 /// An active master. Clones are the same master.
@@ -135,6 +139,8 @@ impl<W: World> Active<W> {
                     in_transition: BTreeMap::new(),
                     unassigned: BTreeSet::new(),
                     collecting: BTreeSet::new(),
+                    untold: BTreeSet::new(),
+                    namespaces_shown: false,
                 }),
             }),
         };
@@ -369,7 +375,7 @@ impl<W: World> Active<W> {
         }
     }
 
-    /// Writes the end of a procedure, tells those who wait, and forgets old ones.
+    /// Writes the end of a procedure, tells the coordination service, then those who wait, and forgets old procedures.
     pub(crate) async fn finish(
         &self,
         procedure: &Procedure,
@@ -391,10 +397,14 @@ impl<W: World> Active<W> {
         batch.extend(changes.iter().map(journal::change));
         batch.extend(old.iter().copied().map(journal::forget));
         self.write(batch).await;
-        let mut state = self.state();
-        for change in &changes {
-            state.catalog.apply(change);
+        {
+            let mut state = self.state();
+            for change in &changes {
+                state.catalog.apply(change);
+            }
         }
+        self.announce(&procedure.operation).await;
+        let mut state = self.state();
         for id in old {
             if let Some(finished) = state.finished.remove(&id) {
                 state.by_nonce.remove(&finished.ticket.nonce);

@@ -18,7 +18,7 @@ use crate::catalog::{Change, MetaChange, Placement};
 use crate::locks::Held;
 use crate::metrics;
 use crate::procedure::{Command, Event, Operation, Procedure};
-use crate::world::{Notice, OpenOrder, Opening, World};
+use crate::world::{OpenOrder, Opening, World};
 
 /// Regions in one order to open: enough that a server overlaps their openings, few enough that one order stays small.
 const REGIONS_PER_ORDER: usize = 32;
@@ -87,7 +87,6 @@ impl<W: World> Active<W> {
             took_ms = took.as_millis() as u64,
             "finished"
         );
-        self.announce(&procedure.operation).await;
         drop(held);
         self.collect_garbage();
     }
@@ -107,6 +106,10 @@ impl<W: World> Active<W> {
             }
             Command::Flush { regions, families } => {
                 self.flush_all(regions, families).await;
+                Event::Done
+            }
+            Command::Namespace(change) => {
+                self.write_namespace(&change).await;
                 Event::Done
             }
             Command::Commit(changes) => {
@@ -400,42 +403,6 @@ impl<W: World> Active<W> {
                 .await?;
         }
         Ok(())
-    }
-
-    /// Tells the coordination service what an operation has changed. Nobody depends on it, so a failure is only said.
-    async fn announce(&self, operation: &Operation) {
-        let notice = match operation {
-            Operation::CreateNamespace(namespace) | Operation::ModifyNamespace(namespace) => {
-                Notice::Namespace(namespace.clone())
-            }
-            Operation::DeleteNamespace(name) => Notice::NamespaceGone(name.clone()),
-            Operation::FlushTable { .. }
-            | Operation::MoveRegion { .. }
-            | Operation::UnassignRegion { .. }
-            | Operation::TruncateRegion { .. } => return,
-            Operation::AlterTable { .. } => return,
-            Operation::CreateTable { .. }
-            | Operation::EnableTable { .. }
-            | Operation::DisableTable { .. }
-            | Operation::DeleteTable { .. }
-            | Operation::TruncateTable { .. } => {
-                let Some(table) = operation.table() else {
-                    return;
-                };
-                let state = self.with_catalog(|c| c.table(table).ok().map(|t| t.state));
-                match state {
-                    Some(state) => Notice::Table(table.clone(), state),
-                    None => Notice::TableGone(table.clone()),
-                }
-            }
-        };
-        self.announce_one(notice).await;
-    }
-
-    pub(crate) async fn announce_one(&self, notice: Notice) {
-        if let Err(error) = self.heed(self.world().announce(notice).await).await {
-            tracing::warn!(%error, "the coordination service was not told");
-        }
     }
 
     /// Deletes the data of regions that belong to no table any more, beside everything else.

@@ -96,7 +96,7 @@ pub fn change(change: &Change) -> Write {
         Change::DeleteTable(name) => (key("table", name.as_str()), None),
         Change::PutNamespace(namespace) => (
             key("namespace", &namespace.name),
-            Some(Writer::new().field(1, &namespace_bytes(namespace)).finish()),
+            Some(Writer::new().field(1, &namespace_value(namespace)).finish()),
         ),
         Change::DeleteNamespace(name) => (key("namespace", name), None),
         Change::Garbage(region) => (
@@ -238,7 +238,8 @@ fn region_bytes(region: &RegionInfo) -> Bytes {
     cadastre_wire::encode(&convert::region_info_pb(region))
 }
 
-fn namespace_bytes(namespace: &Namespace) -> Bytes {
+/// A namespace's message, as `hbase:namespace` has it too.
+pub fn namespace_value(namespace: &Namespace) -> Bytes {
     cadastre_wire::encode(&namespace_pb(namespace))
 }
 
@@ -346,10 +347,10 @@ fn operation_value(operation: &Operation) -> Bytes {
             tag::REGION,
         ),
         Operation::CreateNamespace(namespace) => {
-            of(kind::CREATE_NAMESPACE).field(tag::NAMESPACE, &namespace_bytes(namespace))
+            of(kind::CREATE_NAMESPACE).field(tag::NAMESPACE, &namespace_value(namespace))
         }
         Operation::ModifyNamespace(namespace) => {
-            of(kind::MODIFY_NAMESPACE).field(tag::NAMESPACE, &namespace_bytes(namespace))
+            of(kind::MODIFY_NAMESPACE).field(tag::NAMESPACE, &namespace_value(namespace))
         }
         Operation::DeleteNamespace(name) => {
             of(kind::DELETE_NAMESPACE).field(tag::NAME, name.as_bytes())

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use cadastre_types::{EncodedName, Error, RegionInfo, ServerName, TableName, TableState};
 
 use crate::catalog::{Change, MetaChange, Placement};
+use crate::namespace_table::NamespaceChange;
 use crate::schema::{Namespace, TableRecord};
 
 /// Number of a procedure; clients ask for its result by it. Never used twice, over restarts too.
@@ -121,7 +122,7 @@ pub enum AlterForm {
 }
 
 /// What must not run at the same time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lock {
     /// Of a table, against all else on it; shared of its namespace, which must stay.
     Table(TableName),
@@ -134,6 +135,7 @@ enum Step {
     Close,
     Open,
     Flush,
+    Namespace,
     Commit,
     Finish,
 }
@@ -154,8 +156,19 @@ impl Operation {
             }
             Self::FlushTable { .. } => &[Step::Flush, Step::Finish],
             Self::CreateNamespace(_) | Self::ModifyNamespace(_) | Self::DeleteNamespace(_) => {
-                &[Step::Finish]
+                &[Step::Namespace, Step::Finish]
             }
+        }
+    }
+
+    /// What changes in `hbase:namespace`.
+    fn namespace_change(&self) -> Option<NamespaceChange> {
+        match self {
+            Self::CreateNamespace(namespace) | Self::ModifyNamespace(namespace) => {
+                Some(NamespaceChange::Put(namespace.clone()))
+            }
+            Self::DeleteNamespace(name) => Some(NamespaceChange::Delete(name.clone())),
+            _ => None,
         }
     }
 
@@ -390,6 +403,8 @@ pub enum Command {
         /// Only these families; empty for all.
         families: Vec<Bytes>,
     },
+    /// Write a row of `hbase:namespace`.
+    Namespace(NamespaceChange),
     /// One batch on `hbase:meta`.
     Commit(Vec<MetaChange>),
     /// Write the outcome and these changes in one batch of the master's store.
@@ -469,6 +484,7 @@ impl Procedure {
                     _ => Vec::new(),
                 },
             },
+            Step::Namespace => Command::Namespace(self.operation.namespace_change()?),
             Step::Commit => Command::Commit(self.operation.commit(&self.placements)),
             Step::Finish => Command::Finish {
                 changes: self.end(),
@@ -504,6 +520,7 @@ impl Procedure {
             Some(Step::Close) => "CLOSE_REGIONS",
             Some(Step::Open) => "OPEN_REGIONS",
             Some(Step::Flush) => "FLUSH_REGIONS",
+            Some(Step::Namespace) => "UPDATE_NAMESPACE_TABLE",
             Some(Step::Commit) => "UPDATE_META",
             Some(Step::Finish) => "FINISH",
             None => "FINISHED",

@@ -3,10 +3,11 @@
 //! It knows how to ask, not what for: no rule about tables or regions stands here.
 
 mod meta;
+mod namespaces;
 mod orders;
 mod znodes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,12 +16,14 @@ use bytes::Bytes;
 use cadastre_env::{Clock, Env, HostPort};
 use cadastre_rpc::Connections;
 use cadastre_store::{Kv, Store};
-use cadastre_types::{Error, RegionInfo, Result, ServerName};
+use cadastre_types::{Code, Error, RegionInfo, Result, ServerName};
 use cadastre_wire::{Service, pb};
 use tokio::sync::watch;
 
 use crate::catalog::MetaChange;
 use crate::journal::Write;
+use crate::namespace_table::NamespaceChange;
+use crate::procedure::Lock;
 use crate::world::{MetaRow, Notice, OpenOrder, Opening, World};
 
 pub(crate) use znodes::Znodes;
@@ -31,7 +34,7 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an order may take that makes a server read or write data: opening (replay of a log), closing, flushing.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a notice may take: it is repeated if it matters.
+/// How long a notice may take; a procedure that has ended waits so long at most. It is repeated later.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The real world of an active master.
@@ -89,6 +92,14 @@ impl<E: Env> RealWorld<E> {
         }
     }
 
+    /// What the coordination service says, if it says it in time: calls to it wait while it is away.
+    async fn in_time<T: Send>(&self, asked: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        let asked = self.inner.env.clock().timeout(NOTICE_TIMEOUT, asked);
+        asked
+            .await
+            .map_err(|_| Error::new(Code::TimeoutIo, "the coordination service does not answer"))?
+    }
+
     async fn call(
         &self,
         server: &ServerName,
@@ -133,6 +144,23 @@ impl<E: Env> World for RealWorld<E> {
             return Ok(());
         }
         self.inner.kv.write(batch).await
+    }
+
+    async fn write_namespaces(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+        changes: &[NamespaceChange],
+    ) -> Result<()> {
+        self.write_namespace_rows(server, region, changes).await
+    }
+
+    async fn read_namespaces(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> Result<BTreeMap<String, Bytes>> {
+        self.read_namespace_rows(server, region).await
     }
 
     async fn claim_meta(&self) -> Result<()> {
@@ -196,17 +224,10 @@ impl<E: Env> World for RealWorld<E> {
     }
 
     async fn announce(&self, notice: Notice) -> Result<()> {
-        let announced = self.inner.znodes.announce(&notice);
-        self.inner
-            .env
-            .clock()
-            .timeout(NOTICE_TIMEOUT, announced)
-            .await
-            .map_err(|_| {
-                Error::new(
-                    cadastre_types::Code::TimeoutIo,
-                    "the coordination service does not answer",
-                )
-            })?
+        self.in_time(self.inner.znodes.announce(&notice)).await
+    }
+
+    async fn announced(&self) -> Result<BTreeSet<Lock>> {
+        self.in_time(self.inner.znodes.announced()).await
     }
 }

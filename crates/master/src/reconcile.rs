@@ -44,7 +44,8 @@ impl<W: World> Active<W> {
         let mut servers = self.world().servers();
         let mut known = servers.borrow_and_update().clone();
         loop {
-            let left = self.reconcile().await;
+            let mut left = self.reconcile().await + self.announce_untold().await;
+            left += usize::from(!self.ensure_namespaces().await);
             let pause = if left == 0 {
                 OBSERVE_INTERVAL
             } else {
@@ -321,31 +322,5 @@ impl<W: World> Active<W> {
             tracing::error!(%table, rows, "hbase:meta has rows of a table that the master does not know");
         }
         Ok(())
-    }
-
-    /// Tells the coordination service everything once, for what an earlier master did not get said. What a procedure works on
-    /// is left to it.
-    pub(crate) async fn announce_all(&self) {
-        let (namespaces, tables) = self.with_catalog(|catalog| {
-            let namespaces: Vec<Notice> = catalog
-                .namespaces()
-                .cloned()
-                .map(Notice::Namespace)
-                .collect();
-            let tables: Vec<TableName> = catalog.tables().map(|(name, _)| name.clone()).collect();
-            (namespaces, tables)
-        });
-        for notice in namespaces {
-            self.announce_one(notice).await;
-        }
-        for name in tables {
-            let Some(_held) = self.locks().try_table(&name) else {
-                continue;
-            };
-            let state = self.with_catalog(|catalog| catalog.table(&name).map(|t| t.state).ok());
-            if let Some(state) = state {
-                self.announce_one(Notice::Table(name, state)).await;
-            }
-        }
     }
 }

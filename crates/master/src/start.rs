@@ -310,11 +310,13 @@ async fn become_active<E: Env>(
             break;
         }
     }
+    // What could not be shown yet is shown while the master serves.
+    active.ensure_namespaces().await;
+    active.announce_all().await;
     if shared.active.set(active.clone()).is_err() {
         return Err(Error::new(Code::Internal, "a master becomes active once"));
     }
     shared.phase.send_replace(Phase::Ready);
-    active.announce_all().await;
     active.collect_garbage();
     Ok(active)
 }

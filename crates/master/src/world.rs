@@ -1,7 +1,7 @@
 //! What the driver needs of the world outside, as one narrow trait: its own store, `hbase:meta`, the servers, the
 //! coordination service, time and tasks. `real` implements it; tests have a world in memory whose writes can be cut.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use tokio::sync::watch;
 
 use crate::catalog::{MetaChange, Placement};
 use crate::journal::Write;
+use crate::namespace_table::NamespaceChange;
+use crate::procedure::Lock;
 use crate::schema::Namespace;
 
 /// An order to open a region.
@@ -39,7 +41,7 @@ pub enum Opening {
     Failed(Option<Error>),
 }
 
-/// What people and old clients find in the coordination service. Nothing depends on it but `hbase:meta`'s place.
+/// What people, tools and old clients find in the coordination service. Nothing of ours depends on it but `hbase:meta`'s place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// State of a table.
@@ -81,6 +83,21 @@ pub trait World: Clone + Send + Sync + 'static {
     /// Where it is.
     fn meta_place(&self) -> Option<ServerName>;
 
+    /// Writes rows of a region of `hbase:namespace` on a server, durable, atomic, and only if that server has not heard of a newer
+    /// master: [`Code::MasterDeposed`](cadastre_types::Code::MasterDeposed) else. Tries once.
+    fn write_namespaces(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+        changes: &[NamespaceChange],
+    ) -> impl Future<Output = Result<()>> + Send;
+    /// Rows of a region of `hbase:namespace`: names, and values of their one column (empty if it is not there).
+    fn read_namespaces(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> impl Future<Output = Result<BTreeMap<String, Bytes>>> + Send;
+
     /// Servers whose sessions are alive.
     fn servers(&self) -> watch::Receiver<BTreeSet<ServerName>>;
     /// Opens regions on a server; an answer for each.
@@ -111,8 +128,10 @@ pub trait World: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<pb::RegionLoad>>> + Send;
     /// Deletes the data of a region that nobody has open. It is no error if there is none.
     fn delete_data(&self, region: &RegionInfo) -> impl Future<Output = Result<()>> + Send;
-    /// Puts something into the coordination service.
+    /// Puts something into the coordination service; gives up after a bounded time.
     fn announce(&self, notice: Notice) -> impl Future<Output = Result<()>> + Send;
+    /// Tables and namespaces that the coordination service shows, in the form of their locks.
+    fn announced(&self) -> impl Future<Output = Result<BTreeSet<Lock>>> + Send;
 }
 
 /// A row of `hbase:meta`.

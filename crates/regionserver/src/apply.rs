@@ -46,11 +46,25 @@ pub(crate) struct Terms {
     pub(crate) call_deadline: Duration,
 }
 
+/// Checks a client's mutation and completes it.
+///
+/// # Errors
+/// As [`complete`]; `DoNotRetryIo` where only the master writes.
+fn prepare<E: Env>(hosted: &Hosted<E>, mutation: Mutation, plain: bool) -> Result<Mutation> {
+    if hosted.is_masters_own {
+        return Err(Error::invalid(format!(
+            "{} is written by the master: ask it to create, modify or delete a namespace",
+            hosted.region.info().table
+        )));
+    }
+    complete(hosted, mutation, plain)
+}
+
 /// Checks a mutation (`plain`: neither conditional nor part of an atomic action) against the table and completes it: cells of a whole-row delete, the TTL as a tag.
 ///
 /// # Errors
 /// HBase's: unknown family, cell too big, empty or too long row, read-only table.
-pub(crate) fn prepare<E: Env>(
+pub(crate) fn complete<E: Env>(
     hosted: &Hosted<E>,
     mut mutation: Mutation,
     plain: bool,

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use cadastre_env::Env;
 use cadastre_rpc::Peer;
-use cadastre_store::RowLocks;
+use cadastre_store::{Choice, RowLocks};
 use cadastre_types::{Cell, EncodedFilter, Error, Get, Query, Result, TableDescriptor, TimeRange};
 use cadastre_wire::{cells, convert, pb};
 
-use crate::filter::{self, Filter, Filtered};
+use crate::filter::{self, Filter, Filtered, Skips, Start};
 use crate::regions::Hosted;
 
 /// Checks that the families of a query exist and that its form is one HBase takes.
@@ -52,6 +52,24 @@ impl RowFilter {
     /// Whether it must see whole rows.
     pub(crate) fn needs_whole_row(&self) -> bool {
         self.filter.needs_whole_row()
+    }
+
+    /// Whether a row must be read, by its key, and what the filter says of it.
+    pub(crate) fn choose(&mut self, row: &[u8]) -> (Choice, Start) {
+        match self.filter.skips(row) {
+            Skips::No => {}
+            Skips::Until(next) => return (Choice::PassUntil(next), Start::Drop),
+            Skips::Rest => return (Choice::Pass, Start::End),
+        }
+        match filter::begin_row(&mut *self.filter, row) {
+            Start::Pass => (Choice::Read, Start::Pass),
+            dropped => (Choice::Pass, dropped),
+        }
+    }
+
+    /// What passes of a row that was chosen.
+    pub(crate) fn rest(&mut self, row: Vec<Cell>) -> Filtered {
+        filter::rest_of_row(&mut *self.filter, row, self.max_versions)
     }
 
     /// What passes of a row.

@@ -8,7 +8,7 @@ use std::sync::{Arc, RwLock};
 
 use cadastre_env::Env;
 use cadastre_store::Region;
-use cadastre_types::{Code, EncodedName, Error, Result};
+use cadastre_types::{Code, EncodedName, Error, Result, TableName};
 use futures::future::LocalBoxFuture;
 
 /// Regions one server opens at most (INV-9): each costs about 260 kB of memory when idle (storage-engine.md section 7).
@@ -20,6 +20,8 @@ pub(crate) struct Hosted<E: Env> {
     pub(crate) region: Region<E>,
     /// The core that owns it.
     pub(crate) core: usize,
+    /// Whether only the master writes there (`hbase:namespace`).
+    pub(crate) is_masters_own: bool,
     /// Rows read, for the region's load.
     pub(crate) reads: AtomicU64,
     /// Rows read and dropped by filters.
@@ -33,6 +35,7 @@ pub(crate) struct Hosted<E: Env> {
 impl<E: Env> Hosted<E> {
     pub(crate) fn new(region: Region<E>, core: usize) -> Self {
         Self {
+            is_masters_own: region.info().table == TableName::namespaces(),
             region,
             core,
             reads: AtomicU64::new(0),

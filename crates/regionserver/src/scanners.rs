@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
-use cadastre_store::Scanner;
+use cadastre_store::{Scanner, Step};
 use cadastre_types::{Cell, Code, EncodedName, Error, Result, Scan, limits};
 
-use crate::filter::Filtered;
+use crate::filter::{Filtered, Start};
 use crate::read::{self, RowFilter};
 use crate::regions::Hosted;
 
@@ -109,6 +109,11 @@ impl<E: Env> OpenScanner<E> {
         }
     }
 
+    /// For a caller that wants few rows. Before the first is read.
+    pub(crate) fn read_no_further(&mut self) {
+        self.scanner.read_no_further();
+    }
+
     /// Reads rows until the budget is used up, the region ends or the time is up.
     pub(crate) async fn next(&mut self, env: &E, budget: &Budget) -> Result<Answer> {
         let mut answer = Answer::default();
@@ -154,15 +159,13 @@ impl<E: Env> OpenScanner<E> {
                 // A filter may reject for very long: the client must hear from us in time.
                 return Ok(false);
             }
-            let Some(cells) = self.scanner.next_row().await? else {
-                self.exhausted = true;
-                break;
+            let passed = match self.read_row().await? {
+                Some(passed) => passed,
+                None if self.exhausted => break,
+                // A row of which nothing is to be seen.
+                None => continue,
             };
             answer.scanned += 1;
-            let passed = match &mut self.filter {
-                None => Filtered::Row(cells),
-                Some(filter) => filter.apply(cells),
-            };
             let cells = match passed {
                 Filtered::Row(cells) => cells,
                 Filtered::Nothing => {
@@ -183,6 +186,32 @@ impl<E: Env> OpenScanner<E> {
             }
         }
         Ok(false)
+    }
+
+    /// What passes of the next stored row; `None` if it has nothing to show, and at the end.
+    async fn read_row(&mut self) -> Result<Option<Filtered>> {
+        let Some(filter) = &mut self.filter else {
+            let row = self.scanner.next_row().await?;
+            self.exhausted |= row.is_none();
+            return Ok(row.map(Filtered::Row));
+        };
+        let mut start = Start::Pass;
+        let mut choose = |row: &Bytes| {
+            let (choice, said) = filter.choose(row);
+            start = said;
+            choice
+        };
+        let step = self.scanner.next_step(&mut choose).await?;
+        Ok(match (step, start) {
+            (Step::End, _) => {
+                self.exhausted = true;
+                None
+            }
+            (_, Start::End) => Some(Filtered::End),
+            (Step::Row(cells), _) => Some(filter.rest(cells)),
+            (Step::Passed, _) => Some(Filtered::Nothing),
+            (Step::Empty, _) => None,
+        })
     }
 
     /// Moves the next result from `ahead` to the answer; the bytes it takes.

@@ -44,5 +44,5 @@ pub use log::{Follower, LogBatch, LogChange};
 #[cfg(feature = "planted-faults")]
 pub use planted::Planted;
 pub use region::{ReadPoint, Region, RegionLoad};
-pub use scan::{RowRange, Scanner};
+pub use scan::{Choice, RowRange, Scanner, Step};
 pub use store::{RegionSpec, Store, StoreConfig, WalSync};

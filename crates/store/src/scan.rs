@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
-use cadastre_types::{Cell, Query, Result};
+use cadastre_types::{Cell, Error, Query, Result};
 use slatedb::config::ScanOptions;
 use slatedb::{DbIterator, DbSnapshot, IterationOrder, KeyValue};
 
 use crate::error::from_slatedb;
-use crate::key::{self, RowCodec};
+use crate::key::{self, Place, RowCodec};
 use crate::read::{self, FamilyCells, READ_AHEAD, RowBudget};
 use crate::region::{ReadPoint, RegionShared};
 
@@ -69,6 +69,33 @@ fn is_empty(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> bool {
     }
 }
 
+/// Rows that are passed one by one before the scanner seeks: a seek costs about as much as some entries.
+const PASSED_BEFORE_SEEK: u32 = 8;
+
+/// What to do with a row whose key is known and whose cells are not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Its cells are wanted.
+    Read,
+    /// Nothing of it is wanted.
+    Pass,
+    /// Nothing is wanted of it and of any row before this one. Only a hint: rows before it may be asked about all the same.
+    PassUntil(Bytes),
+}
+
+/// What came of one stored row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Its cells, in HBase's order; never empty.
+    Row(Vec<Cell>),
+    /// It was read and has nothing to show.
+    Empty,
+    /// It was not wanted.
+    Passed,
+    /// There is no row left.
+    End,
+}
+
 /// Rows one after the other, as of its read point.
 pub struct Scanner<E: Env> {
     region: Arc<RegionShared<E>>,
@@ -83,6 +110,9 @@ pub struct Scanner<E: Env> {
     turn: Duration,
     /// The first entry of the next row, read already.
     ahead: Option<KeyValue>,
+    /// Rows passed in a row with a hint to where the next is.
+    passed: u32,
+    read_ahead: usize,
     done: bool,
 }
 
@@ -107,7 +137,14 @@ impl<E: Env> Scanner<E> {
             made: Duration::ZERO,
             turn: Duration::ZERO,
             ahead: None,
+            passed: 0,
+            read_ahead: READ_AHEAD,
         })
+    }
+
+    /// For a caller that wants few rows: nothing is read beyond the blocks they are in. To be called before the first row.
+    pub fn read_no_further(&mut self) {
+        self.read_ahead = 1;
     }
 
     /// Its read point.
@@ -120,26 +157,101 @@ impl<E: Env> Scanner<E> {
     /// # Errors
     /// `NotServingRegion` once the region is closed, `RowTooBig` over [`cadastre_types::limits::ROW_BYTES_MAX`], `Corrupt`, `Io`.
     pub async fn next_row(&mut self) -> Result<Option<Vec<Cell>>> {
-        let _open = self.region.database.begin().await?;
-        while !self.done {
-            let now = self.region.database.store.env.clock().mono();
-            if now.saturating_sub(self.turn) > TURN {
-                // Cached blocks never make it wait: the other regions of this core would (C11).
-                tokio::task::yield_now().await;
-                self.turn = self.region.database.store.env.clock().mono();
-            }
-            self.refresh(now).await?;
-            let Some((prefix, families)) = self.read_row().await? else {
-                self.done = true;
-                break;
-            };
-            self.skip_past(&prefix);
-            let cells = self.answer(&prefix, families)?;
-            if !cells.is_empty() {
-                return Ok(Some(cells));
+        loop {
+            match self.next_step(&mut |_| Choice::Read).await? {
+                Step::Row(cells) => return Ok(Some(cells)),
+                Step::Empty | Step::Passed => {}
+                Step::End => return Ok(None),
             }
         }
-        Ok(None)
+    }
+
+    /// The next stored row, if it is wanted: `choose` is asked by its key before its cells are looked at.
+    ///
+    /// # Errors
+    /// As [`Self::next_row`].
+    pub async fn next_step(
+        &mut self,
+        choose: &mut (dyn FnMut(&Bytes) -> Choice + Send),
+    ) -> Result<Step> {
+        let _open = self.region.database.begin().await?;
+        if self.done {
+            return Ok(Step::End);
+        }
+        let now = self.region.database.store.env.clock().mono();
+        if now.saturating_sub(self.turn) > TURN {
+            // Cached blocks never make it wait: the other regions of this core would (C11).
+            tokio::task::yield_now().await;
+            self.turn = self.region.database.store.env.clock().mono();
+        }
+        self.refresh(now).await?;
+        let Some(first) = self.next_entry().await? else {
+            self.done = true;
+            return Ok(Step::End);
+        };
+        let codec = self.region.codec;
+        let len = codec
+            .prefix_len(&first.key)
+            .ok_or_else(|| Error::corrupt("a stored key has no row"))?;
+        let prefix = first.key.slice(..len);
+        // Backwards the marks of nonces come first, though cells may follow.
+        if !self.reversed && key::place(first.key.slice(len..))? == Place::Nonce {
+            self.pass(&prefix).await?;
+            return Ok(Step::Empty);
+        }
+        let row = codec.row(&prefix)?;
+        match choose(&row) {
+            Choice::Read => {
+                self.passed = 0;
+                let families = self.read_row(first, &prefix).await?;
+                self.skip_past(&prefix);
+                let cells = self.answer(&row, families)?;
+                Ok(match cells.is_empty() {
+                    true => Step::Empty,
+                    false => Step::Row(cells),
+                })
+            }
+            Choice::Pass => {
+                self.pass(&prefix).await?;
+                Ok(Step::Passed)
+            }
+            Choice::PassUntil(next) => {
+                self.pass_until(&prefix, &row, &next).await?;
+                Ok(Step::Passed)
+            }
+        }
+    }
+
+    /// Leaves a row behind without looking at what it holds.
+    async fn pass(&mut self, prefix: &Bytes) -> Result<()> {
+        while let Some(next) = self.next_entry().await? {
+            if !next.key.starts_with(prefix) {
+                self.ahead = Some(next);
+                break;
+            }
+        }
+        self.skip_past(prefix);
+        Ok(())
+    }
+
+    /// Leaves a row behind; after some of them, all before `next`. SlateDB seeks only forward, and only user regions sort their rows as bytes.
+    async fn pass_until(&mut self, prefix: &Bytes, row: &Bytes, next: &Bytes) -> Result<()> {
+        self.passed += 1;
+        let seeks = !self.reversed && self.region.codec == RowCodec::Plain && next > row;
+        if !seeks || self.passed <= PASSED_BEFORE_SEEK {
+            return self.pass(prefix).await;
+        }
+        self.passed = 0;
+        let target = self.region.codec.prefix(next);
+        self.range.0 = Bound::Included(target.clone());
+        if is_empty(&self.range.0, &self.range.1) {
+            self.done = true;
+            return Ok(());
+        }
+        if let Some(entries) = &mut self.entries {
+            entries.seek(target).await.map_err(|e| from_slatedb(&e))?;
+        }
+        Ok(())
     }
 
     /// Makes the iterator, or makes it again before the files it reads may be gone (C12).
@@ -158,7 +270,7 @@ impl<E: Env> Scanner<E> {
         }
         let options = ScanOptions {
             cache_blocks: self.query.cache_blocks,
-            read_ahead_bytes: READ_AHEAD,
+            read_ahead_bytes: self.read_ahead,
             order: if self.reversed {
                 IterationOrder::Descending
             } else {
@@ -194,18 +306,12 @@ impl<E: Env> Scanner<E> {
         }
     }
 
-    /// Everything of the next row, with its prefix.
-    async fn read_row(&mut self) -> Result<Option<(Bytes, BTreeMap<u16, FamilyCells>)>> {
-        let damaged = || cadastre_types::Error::corrupt("a stored key has no row");
-        let Some(first) = self.next_entry().await? else {
-            return Ok(None);
-        };
-        let len = self
-            .region
-            .codec
-            .prefix_len(&first.key)
-            .ok_or_else(damaged)?;
-        let prefix = first.key.slice(..len);
+    /// Everything of a row whose first entry has been read.
+    async fn read_row(
+        &mut self,
+        first: KeyValue,
+        prefix: &Bytes,
+    ) -> Result<BTreeMap<u16, FamilyCells>> {
         let mut families = BTreeMap::new();
         let mut budget = RowBudget::default();
         let mut entry = first;
@@ -213,12 +319,12 @@ impl<E: Env> Scanner<E> {
             budget.take(entry.key.len() + entry.value.len())?;
             read::collect(
                 &mut families,
-                key::place(entry.key.slice(len..))?,
+                key::place(entry.key.slice(prefix.len()..))?,
                 entry.value,
             )?;
             match self.next_entry().await? {
                 None => break,
-                Some(next) if next.key.starts_with(&prefix) => entry = next,
+                Some(next) if next.key.starts_with(prefix) => entry = next,
                 Some(next) => {
                     self.ahead = Some(next);
                     break;
@@ -230,21 +336,16 @@ impl<E: Env> Scanner<E> {
                 cells.overflow.reverse();
             }
         }
-        Ok(Some((prefix, families)))
+        Ok(families)
     }
 
-    fn answer(
-        &self,
-        prefix: &Bytes,
-        mut families: BTreeMap<u16, FamilyCells>,
-    ) -> Result<Vec<Cell>> {
+    fn answer(&self, row: &Bytes, mut families: BTreeMap<u16, FamilyCells>) -> Result<Vec<Cell>> {
         let descriptor = self.region.descriptor();
-        let row = self.region.codec.row(prefix)?;
         let now = self.region.database.clock.wall_ms();
         let mut out = Vec::new();
         for wanted in read::wanted(&descriptor, &self.query)? {
             if let Some(cells) = families.remove(&wanted.family.id) {
-                read::answer(&row, &wanted, &self.query, cells.merged(), now, &mut out);
+                read::answer(row, &wanted, &self.query, cells.merged(), now, &mut out);
             }
         }
         Ok(out)

@@ -11,6 +11,9 @@ use crate::{Code, Durability, Error, Result, limits};
 /// Name of the table of regions.
 pub const META_TABLE: &str = "hbase:meta";
 
+/// Name of the table of namespaces.
+const NAMESPACE_TABLE: &str = "hbase:namespace";
+
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// A table's name: `table` in the default namespace, `ns:table` otherwise.
@@ -21,6 +24,11 @@ impl TableName {
     /// `hbase:meta`.
     pub fn meta() -> Self {
         Self(META_TABLE.into())
+    }
+
+    /// `hbase:namespace`.
+    pub fn namespaces() -> Self {
+        Self(NAMESPACE_TABLE.into())
     }
 
     /// Reads `table` or `ns:table`.

@@ -16,6 +16,7 @@ use cadastre_wire::pb;
 
 use super::*;
 use crate::catalog::{MetaChange, Placement, RegionEntry, RegionState};
+use crate::namespace_table::NamespaceChange;
 use crate::procedure::AlterForm;
 use crate::schema::{Namespace, TableRecord, covers, regions_of};
 use crate::world::{MetaRow, Notice, OpenOrder, Opening};
@@ -43,6 +44,27 @@ struct Lasting {
     full_for: u32,
     /// Servers that refuse to open.
     refusing: BTreeSet<ServerName>,
+    /// What the coordination service shows, and whether it answers.
+    shown_tables: BTreeMap<TableName, TableState>,
+    shown_namespaces: BTreeMap<String, Namespace>,
+    deaf: bool,
+    /// Rows of `hbase:namespace`.
+    namespace_rows: BTreeMap<String, Bytes>,
+}
+
+impl Lasting {
+    /// That the coordination service shows what is.
+    fn check_shown(&self, catalog: &Catalog) {
+        let mut tables = self.tables.clone();
+        tables.insert(TableName::meta(), TableState::Enabled);
+        assert_eq!(self.shown_tables, tables);
+        let shown: Vec<&Namespace> = self.shown_namespaces.values().collect();
+        assert_eq!(shown, catalog.namespaces().collect::<Vec<_>>());
+        let rows = catalog
+            .namespaces()
+            .map(|namespace| (namespace.name.clone(), journal::namespace_value(namespace)));
+        assert_eq!(self.namespace_rows, rows.collect());
+    }
 }
 
 /// One master's view of it.
@@ -70,6 +92,7 @@ enum Effect {
     Meta,
     Open,
     Close,
+    Namespace,
     Other,
 }
 
@@ -163,6 +186,15 @@ impl ModelWorld {
         }
         *heard = self.epoch();
         Ok(())
+    }
+
+    /// That a server has a region open.
+    fn find(&self, lasting: &Lasting, server: &ServerName, region: &RegionInfo) -> Result<()> {
+        match lasting.held.get(server) {
+            None => Err(Error::new(Code::NotSent, "the server is gone")),
+            Some(held) if held.contains_key(&region.encoded_name()) => Ok(()),
+            Some(_) => Err(Error::new(Code::NotServingRegion, "forgotten")),
+        }
     }
 
     fn is_dead(&self) -> bool {
@@ -379,8 +411,73 @@ impl World for ModelWorld {
         Ok(())
     }
 
-    async fn announce(&self, _: Notice) -> Result<()> {
-        Ok(())
+    async fn write_namespaces(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+        changes: &[NamespaceChange],
+    ) -> Result<()> {
+        let changes = changes.to_vec();
+        self.effect(Effect::Namespace, |lasting| {
+            self.hear(lasting, server)?;
+            self.find(lasting, server, region)?;
+            for change in changes {
+                match change {
+                    NamespaceChange::Put(namespace) => lasting
+                        .namespace_rows
+                        .insert(namespace.name.clone(), journal::namespace_value(&namespace)),
+                    NamespaceChange::Delete(name) => lasting.namespace_rows.remove(&name),
+                };
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn read_namespaces(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> Result<BTreeMap<String, Bytes>> {
+        let lasting = self.lasting();
+        self.find(&lasting, server, region)?;
+        Ok(lasting.namespace_rows.clone())
+    }
+
+    async fn announce(&self, notice: Notice) -> Result<()> {
+        self.effect(Effect::Other, |lasting| {
+            if lasting.deaf {
+                return Err(Error::new(Code::TimeoutIo, "no answer"));
+            }
+            if lasting.store_epoch > self.epoch() {
+                return Err(Error::new(Code::MasterDeposed, "a notice too late"));
+            }
+            match notice {
+                Notice::Table(table, state) => {
+                    lasting.shown_tables.insert(table, state);
+                }
+                Notice::TableGone(table) => {
+                    lasting.shown_tables.remove(&table);
+                }
+                Notice::Namespace(namespace) => {
+                    let name = namespace.name.clone();
+                    lasting.shown_namespaces.insert(name, namespace);
+                }
+                Notice::NamespaceGone(name) => {
+                    lasting.shown_namespaces.remove(&name);
+                }
+                Notice::MetaPlace(_) => {}
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn announced(&self) -> Result<BTreeSet<Lock>> {
+        let lasting = self.lasting();
+        let tables = lasting.shown_tables.keys().cloned().map(Lock::Table);
+        let namespaces = lasting.shown_namespaces.keys().cloned();
+        Ok(tables.chain(namespaces.map(Lock::Namespace)).collect())
     }
 }
 
@@ -423,6 +520,8 @@ async fn master(world: ModelWorld) -> Active<ModelWorld> {
     active.load_meta().await.unwrap();
     active.resume(resumed);
     active.reconcile().await;
+    active.ensure_namespaces().await;
+    active.announce_all().await;
     active.collect_garbage();
     let watching = active.clone();
     tokio::spawn(async move { watching.watch_servers().await });
@@ -626,8 +725,18 @@ fn summary(world: &ModelWorld) -> String {
             }
         }
     }
+    if !lasting.deaf {
+        let mut catalog = Catalog::new();
+        changes.iter().for_each(|change| catalog.apply(change));
+        lasting.check_shown(&catalog);
+    }
     let infos: Vec<RegionInfo> = lasting.regions.values().map(|r| r.info.clone()).collect();
-    if !infos.is_empty() {
+    for table in lasting.tables.keys() {
+        let infos: Vec<RegionInfo> = infos
+            .iter()
+            .filter(|r| r.table == *table)
+            .cloned()
+            .collect();
         assert!(covers(&infos), "INV-1");
     }
     let mut open = 0;
@@ -727,7 +836,13 @@ async fn t8_a_master_that_was_stopped_and_replaced_is_refused_when_it_goes_on() 
         let uncut = ModelWorld::new(2);
         live(&uncut, index + 1).await;
         let expected = summary(&uncut);
-        for effect in [Effect::Journal, Effect::Meta, Effect::Open, Effect::Close] {
+        for effect in [
+            Effect::Journal,
+            Effect::Meta,
+            Effect::Open,
+            Effect::Close,
+            Effect::Namespace,
+        ] {
             let world = ModelWorld::new(2);
             let old = live(&world, index).await;
             *old.world().stops_at.lock().unwrap() = Some(effect);
@@ -763,9 +878,81 @@ async fn t8_a_master_that_was_stopped_and_replaced_is_refused_when_it_goes_on() 
     // Every kind was tried, with as many wishes as have it.
     assert_eq!(
         stopped.values().copied().collect::<Vec<i32>>(),
-        [8, 14, 10, 6],
+        [8, 14, 10, 2, 6],
         "{stopped:?}"
     );
+}
+
+/// Clients look right after an answer, and do not ask again.
+#[tokio::test]
+async fn what_a_procedure_did_is_shown_when_its_end_is_answered() {
+    let world = ModelWorld::new(2);
+    let active = live(&world, 0).await;
+    for (index, wish) in LIFE.iter().enumerate() {
+        let id = submit(&active, *wish, index as u64 + 1).await.unwrap();
+        while !matches!(
+            active.result(id, Duration::from_secs(1)).await,
+            Answer::Finished(_)
+        ) {}
+        let catalog = active.with_catalog(Clone::clone);
+        world.lasting().check_shown(&catalog);
+    }
+}
+
+#[tokio::test]
+async fn a_coordination_service_that_is_away_stops_no_procedure_and_is_told_when_it_is_back() {
+    let world = ModelWorld::new(2);
+    let active = live(&world, 1).await;
+    world.lasting().deaf = true;
+    for (nonce, wish) in [Wish::Create, Wish::Disable].into_iter().enumerate() {
+        let id = submit(&active, wish, 90 + nonce as u64).await.unwrap();
+        settle(&active).await;
+        let ended = active.result(id, Duration::ZERO).await;
+        assert!(matches!(ended, Answer::Finished(f) if f.failure.is_none()));
+    }
+    assert!(!world.lasting().shown_tables.contains_key(&name()));
+    assert_eq!(active.announce_untold().await, 1);
+    world.lasting().deaf = false;
+    assert_eq!(active.announce_untold().await, 0);
+    summary(&world);
+    // What was gone while no master could say so is taken away by the next one.
+    let stale = TableName::parse("stale").unwrap();
+    let lost = TableName::parse("ns:t").unwrap();
+    world
+        .lasting()
+        .shown_tables
+        .insert(stale, TableState::Enabled);
+    world.lasting().shown_tables.remove(&lost);
+    let heir = master(world.reborn(FOR_EVER)).await;
+    settle(&heir).await;
+    summary(&world);
+}
+
+/// A directory from before `hbase:namespace` was a table, and one whose table shows something else.
+#[tokio::test]
+async fn the_table_of_namespaces_is_made_and_mended_by_whoever_begins_to_lead() {
+    let world = ModelWorld::new(2);
+    live(&world, 1).await;
+    let expected = summary(&world);
+    {
+        let mut lasting = world.lasting();
+        lasting.namespace_rows.remove("ns");
+        lasting.namespace_rows.insert("other".into(), Bytes::new());
+        let value = lasting.namespace_rows.get_mut("default").unwrap();
+        *value = Bytes::new();
+    }
+    let heir = master(world.reborn(FOR_EVER)).await;
+    settle(&heir).await;
+    assert_eq!(summary(&world), expected);
+    assert!(heir.ensure_namespaces().await);
+    let table = heir.with_catalog(|catalog| {
+        let table = catalog.table(&TableName::namespaces())?;
+        Ok::<_, Error>((
+            table.state,
+            catalog.regions_of(&TableName::namespaces()).count(),
+        ))
+    });
+    assert_eq!(table.unwrap(), (TableState::Enabled, 1));
 }
 
 #[tokio::test]
@@ -907,7 +1094,9 @@ async fn a_server_that_refuses_is_avoided_and_a_table_that_opens_nowhere_is_take
     submit(&active, Wish::Create, 50).await.unwrap();
     settle(&active).await;
     let user_regions = |held: &BTreeMap<EncodedName, (RegionInfo, Placement)>| {
-        held.values().filter(|(info, _)| !info.is_meta()).count()
+        held.values()
+            .filter(|(info, _)| info.table == name())
+            .count()
     };
     assert_eq!(user_regions(&world.lasting().held[&server(2)]), 3);
     submit(&active, Wish::Disable, 51).await.unwrap();
@@ -927,7 +1116,8 @@ async fn a_server_that_refuses_is_avoided_and_a_table_that_opens_nowhere_is_take
     }
     settle(&active).await;
     assert!(active.with_catalog(|catalog| catalog.table(&name()).is_err()));
-    assert!(world.lasting().regions.is_empty());
+    let left: Vec<RegionEntry> = world.lasting().regions.values().cloned().collect();
+    assert!(left.iter().all(|region| region.info.table != name()));
     assert!(active.state().in_transition.is_empty());
     world.lasting().refusing.clear();
     submit(&active, Wish::Create, 54).await.unwrap();

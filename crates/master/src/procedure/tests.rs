@@ -16,6 +16,7 @@ struct World {
     outcomes: BTreeMap<ProcedureId, Option<Code>>,
     store: Vec<Change>,
     meta: Vec<MetaChange>,
+    rows: BTreeMap<String, Namespace>,
     open: BTreeSet<EncodedName>,
     openings: u64,
     refuse_to_open: bool,
@@ -70,6 +71,15 @@ impl World {
                 Event::Opened(places.collect())
             }
             Command::Flush { .. } => Event::Done,
+            Command::Namespace(change) => {
+                match change {
+                    NamespaceChange::Put(namespace) => {
+                        self.rows.insert(namespace.name.clone(), namespace)
+                    }
+                    NamespaceChange::Delete(name) => self.rows.remove(&name),
+                };
+                Event::Done
+            }
             Command::Commit(changes) => {
                 self.meta.extend(changes);
                 Event::Done
@@ -127,8 +137,8 @@ impl World {
         let garbage: Vec<_> = catalog.garbage().collect();
         let namespaces: Vec<_> = catalog.namespaces().collect();
         format!(
-            "{tables:?} {garbage:?} {namespaces:?} {:?} {:?}",
-            self.outcomes, self.open
+            "{tables:?} {garbage:?} {namespaces:?} {:?} {:?} {:?}",
+            self.outcomes, self.open, self.rows
         )
     }
 }

@@ -19,7 +19,7 @@ use super::{ORDER_TIMEOUT, RealWorld};
 use crate::catalog::{MetaChange, Placement, RegionEntry, RegionState};
 use crate::world::{MetaRow, World};
 
-/// Rows of one answer when all of `hbase:meta` is read: some hundred bytes each.
+/// Rows of one answer when all of a system table is read: some hundred bytes each.
 const ROWS_AT_ONCE: u32 = 5_000;
 
 const STATE_OPEN: &str = "OPEN";
@@ -60,7 +60,7 @@ fn mutation(change: &MetaChange) -> Mutation {
     }
 }
 
-fn put(row: Bytes, cells: Vec<Cell>) -> Mutation {
+pub(super) fn put(row: Bytes, cells: Vec<Cell>) -> Mutation {
     Mutation {
         row,
         kind: MutationKind::Put,
@@ -75,23 +75,24 @@ fn put(row: Bytes, cells: Vec<Cell>) -> Mutation {
 }
 
 /// The whole row.
-fn delete(row: Bytes) -> Mutation {
+pub(super) fn delete(row: Bytes) -> Mutation {
     Mutation {
         kind: MutationKind::Delete,
         ..put(row, Vec::new())
     }
 }
 
-fn batch_request(changes: &[MetaChange], epoch: u64) -> pb::MultiRequest {
-    let action = |(index, change): (usize, &MetaChange)| pb::Action {
+/// A batch on one region with a master's epoch.
+fn batch_request(region: &RegionInfo, mutations: &[Mutation], epoch: u64) -> pb::MultiRequest {
+    let action = |(index, mutation): (usize, &Mutation)| pb::Action {
         index: Some(index as u32),
-        mutation: Some(convert::mutation_pb(&mutation(change))),
+        mutation: Some(convert::mutation_pb(mutation)),
         ..Default::default()
     };
     pb::MultiRequest {
         region_action: vec![pb::RegionAction {
-            region: convert::region_specifier(&RegionInfo::meta()),
-            action: changes.iter().enumerate().map(action).collect(),
+            region: convert::region_specifier(region),
+            action: mutations.iter().enumerate().map(action).collect(),
             ..Default::default()
         }],
         master_epoch: Some(epoch),
@@ -126,18 +127,42 @@ impl<E: Env> RealWorld<E> {
     /// Without changes it only raises the epoch.
     pub(super) async fn write_meta_rows(&self, changes: &[MetaChange]) -> Result<()> {
         let server = self.meta_server()?;
-        let param = cadastre_wire::encode(&batch_request(changes, self.inner.epoch));
+        let mutations: Vec<Mutation> = changes.iter().map(mutation).collect();
+        self.write_batch(&server, &RegionInfo::meta(), &mutations)
+            .await
+    }
+
+    /// One batch on a region of a system table.
+    pub(super) async fn write_batch(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+        mutations: &[Mutation],
+    ) -> Result<()> {
+        let request = batch_request(region, mutations, self.inner.epoch);
+        let param = cadastre_wire::encode(&request);
         let (body, _) = self
-            .call(&server, Service::Client, "Multi", param, ORDER_TIMEOUT)
+            .call(server, Service::Client, "Multi", param, ORDER_TIMEOUT)
             .await?;
         check_batch(&cadastre_wire::decode(body)?)
     }
 
     pub(super) async fn read_meta_rows(&self) -> Result<Vec<MetaRow>> {
         let server = self.meta_server()?;
+        let rows = self.read_region(&server, &RegionInfo::meta()).await?;
+        let rows = rows.iter().map(|cells| decode_row(cells));
+        rows.filter_map(Result::transpose).collect()
+    }
+
+    /// Every row of a region of a system table.
+    pub(super) async fn read_region(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> Result<Vec<Vec<Cell>>> {
         let mut rows = Vec::new();
         let mut request = pb::ScanRequest {
-            region: Some(convert::region_specifier(&RegionInfo::meta())),
+            region: Some(convert::region_specifier(region)),
             scan: Some(convert::scan_pb(&whole_table())),
             number_of_rows: Some(ROWS_AT_ONCE),
             next_call_seq: Some(0),
@@ -148,10 +173,10 @@ impl<E: Env> RealWorld<E> {
         for sequence in 1.. {
             let param = cadastre_wire::encode(&request);
             let (body, cells) = self
-                .call(&server, Service::Client, "Scan", param, ORDER_TIMEOUT)
+                .call(server, Service::Client, "Scan", param, ORDER_TIMEOUT)
                 .await?;
             let response: pb::ScanResponse = cadastre_wire::decode(body)?;
-            decode_rows(&response, cells, &mut rows)?;
+            split_rows(&response, cells, &mut rows)?;
             let more = response.more_results.unwrap_or(true)
                 && response.more_results_in_region.unwrap_or(true);
             let Some(scanner) = response.scanner_id.filter(|_| more) else {
@@ -187,15 +212,13 @@ fn whole_table() -> Scan {
     }
 }
 
-fn decode_rows(response: &pb::ScanResponse, block: Bytes, rows: &mut Vec<MetaRow>) -> Result<()> {
+fn split_rows(response: &pb::ScanResponse, block: Bytes, rows: &mut Vec<Vec<Cell>>) -> Result<()> {
     let mut reader = CellReader::new(block, Codec::KeyValue);
     for count in &response.cells_per_result {
-        let cells = reader.take_cells(*count as usize)?;
-        rows.extend(decode_row(&cells)?);
+        rows.push(reader.take_cells(*count as usize)?);
     }
     for result in &response.results {
-        let cells = convert::result(result, &mut reader)?;
-        rows.extend(decode_row(&cells)?);
+        rows.push(convert::result(result, &mut reader)?);
     }
     Ok(())
 }

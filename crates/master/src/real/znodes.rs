@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use cadastre_coordination::{ErrorCode, Mode, Session, Watched, error_code};
-use cadastre_types::{Code, Error, Result, ServerName};
+use cadastre_types::{Code, Error, Result, ServerName, TableName};
 use cadastre_wire::{pb, znode};
 use tokio::sync::watch;
 
 use crate::journal;
+use crate::procedure::Lock;
 use crate::world::Notice;
 
 /// Znodes without data that HBase has, below the parent.
@@ -313,6 +314,17 @@ impl Znodes {
                 self.put(&self.path("meta-region-server"), data).await
             }
         }
+    }
+
+    /// The tables and namespaces that are shown.
+    pub(crate) async fn announced(&self) -> Result<BTreeSet<Lock>> {
+        let tables = self.session.children(&self.path("table")).await?;
+        let namespaces = self.session.children(&self.path("namespace")).await?;
+        // A name that is none is not ours.
+        let tables = tables.unwrap_or_default().into_iter();
+        let tables = tables.filter_map(|name| Some(Lock::Table(TableName::parse(&name).ok()?)));
+        let namespaces = namespaces.unwrap_or_default().into_iter();
+        Ok(tables.chain(namespaces.map(Lock::Namespace)).collect())
     }
 
     /// Keeps a set of the live region servers up to date until the session ends.

@@ -232,16 +232,21 @@ fn reply<M: Message>(message: &M) -> Reply {
     }
 }
 
-/// A table that clients may change: `hbase:meta` is not. Others in its namespace are, as in HBase.
+/// A table that clients may change: those that the cluster itself keeps are not. Others in their namespace are, as in HBase.
 fn user_table(name: &pb::TableName, doing: &str) -> Result<TableName> {
     let table = convert::table_name(name)?;
-    if table == TableName::meta() {
+    check_user_table(&table, doing)?;
+    Ok(table)
+}
+
+fn check_user_table(table: &TableName, doing: &str) -> Result<()> {
+    if *table == TableName::meta() || *table == TableName::namespaces() {
         return Err(Error::new(
             Code::Constraint,
             format!("Cannot {doing} catalog table {table}"),
         ));
     }
-    Ok(table)
+    Ok(())
 }
 
 fn nonce(group: Option<u64>, nonce: Option<u64>) -> Nonce {

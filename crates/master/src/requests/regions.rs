@@ -183,6 +183,7 @@ pub(super) fn offline_region<W: World>(active: &Active<W>, call: &Call) -> Resul
 pub(super) async fn truncate_region<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
     let request: pb::TruncateRegionRequest = param(call)?;
     let region = convert::region_info(&request.region_info)?;
+    super::check_user_table(&region.table, "truncate")?;
     let encoded = region.encoded_name();
     let mark = nonce(request.nonce_group, request.nonce);
     let lock = Lock::Table(region.table.clone());

@@ -181,19 +181,20 @@ async fn a_tables_life_and_what_is_refused_on_the_way() {
         Code::TableNotFound
     );
     // What clients must never touch.
-    let catalog = "hbase:meta";
-    assert_eq!(
-        code(done(&active, "DisableTable", &disable(catalog)).await),
-        Code::Constraint
-    );
-    assert_eq!(
-        code(done(&active, "DeleteTable", &delete(catalog)).await),
-        Code::Constraint
-    );
-    assert_eq!(
-        code(done(&active, "CreateTable", &create(catalog)).await),
-        Code::TableExists
-    );
+    for catalog in ["hbase:meta", "hbase:namespace"] {
+        assert_eq!(
+            code(done(&active, "DisableTable", &disable(catalog)).await),
+            Code::Constraint
+        );
+        assert_eq!(
+            code(done(&active, "DeleteTable", &delete(catalog)).await),
+            Code::Constraint
+        );
+        assert_eq!(
+            code(done(&active, "CreateTable", &create(catalog)).await),
+            Code::TableExists
+        );
+    }
 }
 
 fn regions(active: &Active<ModelWorld>, table: &str) -> Vec<RegionInfo> {

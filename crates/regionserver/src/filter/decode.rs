@@ -83,6 +83,15 @@ impl Decoder<'_> {
                     drop: false,
                 })
             }
+            "FuzzyRowFilter" => {
+                let m: pb::FuzzyRowFilter = message(body)?;
+                let v2 = m.is_mask_v2.unwrap_or(false);
+                let keys = m.fuzzy_keys_data.iter();
+                Box::new(row::FuzzyRow {
+                    keys: keys.map(|pair| fuzzy_key(pair, v2)).collect(),
+                    reversed: self.reversed,
+                })
+            }
             "RandomRowFilter" => {
                 let m: pb::RandomRowFilter = message(body)?;
                 let rng = Rng::from_rng(self.rng);
@@ -193,16 +202,6 @@ fn simple(name: &str, body: Bytes) -> Result<Option<Box<dyn Filter>>> {
                 size: m.page_size,
                 accepted: 0,
             })
-        }
-        "FuzzyRowFilter" => {
-            let m: pb::FuzzyRowFilter = message(body)?;
-            let v2 = m.is_mask_v2.unwrap_or(false);
-            let keys = m
-                .fuzzy_keys_data
-                .iter()
-                .map(|pair| fuzzy_key(pair, v2))
-                .collect();
-            Box::new(row::FuzzyRow(keys))
         }
         "FilterAllFilter" => Box::new(row::All),
         _ => return comparing(name, body),

@@ -1,8 +1,11 @@
 //! HBase's filters (hbase-protocol.md section 5). Pure, but for the random numbers of `RandomRowFilter`, which are passed in.
 //!
 //! A filter looks at a row's key, then at each cell, then at the cells that were let through. HBase's answer codes for a cell are
-//! two things in one, so they are two here: is the cell let through, and how far may one go on without asking ([`Verdict`]). Its hints
-//! for seeking are not used: a filter that would hint simply rejects until the hint is reached, with the same outcome.
+//! two things in one, so they are two here: is the cell let through, and how far may one go on without asking ([`Verdict`]).
+//!
+//! A scan asks by the key, before the row's cells are read ([`begin_row`]): HBase does so for every stored row, one without visible
+//! cells too. Of HBase's hints for seeking those to other rows are used ([`Filter::skips`]); a filter that would hint within a row
+//! simply rejects until the hint is reached, with the same outcome.
 
 mod column;
 mod decode;
@@ -69,6 +72,11 @@ impl Verdict {
 pub(crate) trait Filter: Send {
     /// Clears the state of a row.
     fn reset(&mut self) {}
+    /// Whether a row is dropped, and those after it, by its key alone. To be asked before anything else of a row; it changes no state,
+    /// so rows that are skipped need not be shown to the filter.
+    fn skips(&self, _row: &[u8]) -> Skips {
+        Skips::No
+    }
     /// Nothing more will pass: the scan is over.
     fn all_remaining_filtered(&self) -> bool {
         false
@@ -97,6 +105,28 @@ pub(crate) trait Filter: Send {
     }
 }
 
+/// What a filter's [`Filter::skips`] says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Skips {
+    /// Nothing: the filter must be asked.
+    No,
+    /// This row is dropped, and all before this one.
+    Until(Bytes),
+    /// This row is dropped, and all behind it.
+    Rest,
+}
+
+/// What a filter says of a row before its cells are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Its cells must be seen.
+    Pass,
+    /// It is dropped.
+    Drop,
+    /// It is dropped and nothing more will pass.
+    End,
+}
+
 /// What became of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Filtered {
@@ -108,23 +138,36 @@ pub(crate) enum Filtered {
     End,
 }
 
+/// Begins a row by its key.
+pub(crate) fn begin_row(filter: &mut dyn Filter, row: &[u8]) -> Start {
+    if filter.all_remaining_filtered() {
+        return Start::End;
+    }
+    filter.reset();
+    if !filter.drops_row_key(row) {
+        return Start::Pass;
+    }
+    match filter.all_remaining_filtered() {
+        true => Start::End,
+        false => Start::Drop,
+    }
+}
+
 /// Puts one row, in HBase's order with up to the family's VERSIONS of each column, through a filter. `max_versions` is what the request
 /// asked for; it counts what the filter let through.
 pub(crate) fn apply(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -> Filtered {
     let Some(first) = row.first() else {
         return Filtered::Nothing;
     };
-    if filter.all_remaining_filtered() {
-        return Filtered::End;
+    match begin_row(filter, &first.row) {
+        Start::Pass => rest_of_row(filter, row, max_versions),
+        Start::Drop => Filtered::Nothing,
+        Start::End => Filtered::End,
     }
-    filter.reset();
-    if filter.drops_row_key(&first.row.clone()) {
-        return if filter.all_remaining_filtered() {
-            Filtered::End
-        } else {
-            Filtered::Nothing
-        };
-    }
+}
+
+/// Puts the cells of a row, whose key has passed, through a filter.
+pub(crate) fn rest_of_row(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -> Filtered {
     let mut passed = cells_that_pass(filter, row, max_versions);
     if filter.needs_whole_row() {
         filter.row_cells(&mut passed);

@@ -5,7 +5,7 @@ use cadastre_env::Rng;
 use cadastre_types::Cell;
 use rand::Rng as _;
 
-use super::{Filter, Verdict};
+use super::{Filter, Skips, Verdict};
 
 /// Rows with a prefix; ends behind the last.
 pub(super) struct Prefix {
@@ -16,6 +16,12 @@ pub(super) struct Prefix {
 }
 
 impl Filter for Prefix {
+    fn skips(&self, row: &[u8]) -> Skips {
+        match !self.reversed && row < &self.prefix[..] {
+            true => Skips::Until(self.prefix.clone()),
+            false => Skips::No,
+        }
+    }
     fn reset(&mut self) {
         self.drop = true;
     }
@@ -123,19 +129,50 @@ impl Filter for RandomRow {
 pub(super) type FuzzyKey = Vec<Option<u8>>;
 
 /// Rows that agree with one of some keys in the bytes that matter, as far as the shorter of both goes.
-pub(super) struct FuzzyRow(pub(super) Vec<FuzzyKey>);
+pub(super) struct FuzzyRow {
+    pub(super) keys: Vec<FuzzyKey>,
+    pub(super) reversed: bool,
+}
+
+/// Where a row and a fuzzy key first differ.
+fn difference(key: &FuzzyKey, row: &[u8]) -> Option<usize> {
+    let mut pairs = key.iter().zip(row);
+    pairs.position(|(want, byte)| want.is_some_and(|want| want != *byte))
+}
+
+/// The least row behind one that does not agree with a fuzzy key, which does; `None` if there is none.
+fn next_fuzzy(key: &FuzzyKey, row: &[u8], at: usize) -> Option<Vec<u8>> {
+    // A row that agrees as far as it goes is enough: nothing stands behind the byte that makes it greater.
+    if let Some(want) = key[at].filter(|want| *want > row[at]) {
+        return Some([&row[..at], &[want]].concat());
+    }
+    let free = |at: &usize| key[*at].is_none() && row[*at] < u8::MAX;
+    let raised = (0..at).rev().find(free)?;
+    Some([&row[..raised], &[row[raised] + 1]].concat())
+}
 
 impl Filter for FuzzyRow {
+    fn skips(&self, row: &[u8]) -> Skips {
+        let mut nearest: Option<Vec<u8>> = None;
+        for key in &self.keys {
+            let Some(at) = difference(key, row) else {
+                return Skips::No;
+            };
+            let next = next_fuzzy(key, row, at);
+            nearest = nearest.into_iter().chain(next).min();
+        }
+        match nearest {
+            _ if self.reversed => Skips::No,
+            Some(next) => Skips::Until(next.into()),
+            None => Skips::Rest,
+        }
+    }
     fn cell(&mut self, cell: &Cell) -> Verdict {
-        let agrees = self.0.iter().any(|key| {
-            key.iter()
-                .zip(&cell.row)
-                .all(|(want, byte)| want.is_none_or(|want| want == *byte))
-        });
-        if agrees {
-            Verdict::INCLUDE
-        } else {
+        let differ = |key: &FuzzyKey| difference(key, &cell.row).is_some();
+        if self.keys.iter().all(differ) {
             Verdict::NEXT_ROW
+        } else {
+            Verdict::INCLUDE
         }
     }
 }
@@ -168,6 +205,18 @@ pub(super) struct MultiRowRange {
 }
 
 impl Filter for MultiRowRange {
+    fn skips(&self, row: &[u8]) -> Skips {
+        // Behind a start that is excluded the next row may be within.
+        let near = |range: &Range| row >= &range.start[..] && range.is_before_stop(row);
+        if self.reversed || self.ranges.iter().any(near) {
+            return Skips::No;
+        }
+        let starts = self.ranges.iter().map(|range| &range.start);
+        match starts.filter(|start| start[..] > *row).min() {
+            Some(start) => Skips::Until(start.clone()),
+            None => Skips::No,
+        }
+    }
     fn all_remaining_filtered(&self) -> bool {
         self.done
     }

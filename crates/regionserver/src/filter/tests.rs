@@ -176,10 +176,112 @@ fn rows_by_key() {
     assert_eq!(values(&mut prefix("ro"), 1).len(), 4);
     assert!(values(&mut prefix("rz"), 1).is_empty(), "not reached yet");
     assert_eq!(values(&mut prefix("ra"), 1), ["END"]);
-    let mut fuzzy = FuzzyRow(vec![vec![Some(b'r'), None, Some(b'w')]]);
-    assert_eq!(values(&mut fuzzy, 1).len(), 4);
-    let mut fuzzy = FuzzyRow(vec![vec![Some(b'r'), None, Some(b'x')]]);
-    assert!(values(&mut fuzzy, 1).is_empty());
+    let fuzzy = |last: u8| FuzzyRow {
+        keys: vec![vec![Some(b'r'), None, Some(last)]],
+        reversed: false,
+    };
+    assert_eq!(values(&mut fuzzy(b'w'), 1).len(), 4);
+    assert!(values(&mut fuzzy(b'x'), 1).is_empty());
+}
+
+/// Every row of up to three bytes out of 0, 1 and 255, in order.
+fn small_rows() -> Vec<Vec<u8>> {
+    let mut rows = vec![Vec::new()];
+    for length in 0..3 {
+        let longer: Vec<Vec<u8>> = rows
+            .iter()
+            .filter(|row| row.len() == length)
+            .flat_map(|row| [0, 1, u8::MAX].map(|byte| [&row[..], &[byte]].concat()))
+            .collect();
+        rows.extend(longer);
+    }
+    rows.sort();
+    rows.retain(|row| !row.is_empty());
+    rows
+}
+
+/// What passes if every row is shown to the filter, and if rows are skipped as it says.
+fn check_skips(make: impl Fn() -> Box<dyn Filter>) {
+    let cell = |row: &[u8]| Cell {
+        row: Bytes::copy_from_slice(row),
+        ..row_cell()
+    };
+    let passes = |filter: &mut dyn Filter, row: &[u8]| {
+        matches!(apply(filter, vec![cell(row)], 1), Filtered::Row(_))
+    };
+    let rows = small_rows();
+    let mut all = make();
+    let expected: Vec<&Vec<u8>> = rows.iter().filter(|row| passes(&mut *all, row)).collect();
+    let mut skipping = make();
+    let (mut found, mut from) = (Vec::new(), Bytes::new());
+    for row in &rows {
+        if row[..] < from[..] {
+            continue;
+        }
+        match skipping.skips(row) {
+            Skips::No if passes(&mut *skipping, row) => found.push(row),
+            Skips::No => {}
+            Skips::Until(next) => {
+                assert!(next[..] > row[..], "a hint leads forward");
+                from = next;
+            }
+            Skips::Rest => break,
+        }
+    }
+    assert_eq!(found, expected);
+}
+
+fn row_cell() -> Cell {
+    cell("a", "x", 1, "v")
+}
+
+#[test]
+fn rows_that_a_filter_skips_would_not_have_passed() {
+    let wants = [None, Some(0), Some(1), Some(u8::MAX)];
+    let keys: Vec<FuzzyKey> = wants
+        .iter()
+        .flat_map(|a| wants.map(|b| vec![*a, b]))
+        .chain(wants.map(|c| vec![None, c, Some(1)]))
+        .chain([vec![], vec![Some(1)]])
+        .collect();
+    for (first, second) in keys.iter().zip(keys.iter().rev()) {
+        for keys in [vec![first.clone()], vec![first.clone(), second.clone()]] {
+            check_skips(|| {
+                Box::new(FuzzyRow {
+                    keys: keys.clone(),
+                    reversed: false,
+                })
+            });
+        }
+    }
+    for prefix in small_rows() {
+        check_skips(|| {
+            Box::new(Prefix {
+                prefix: prefix.clone().into(),
+                reversed: false,
+                passed: false,
+                drop: true,
+            })
+        });
+    }
+    let rows = small_rows();
+    for (at, start) in rows.iter().enumerate() {
+        let range = |start: &[u8], start_inclusive, stop: &[u8]| Range {
+            start: Bytes::copy_from_slice(start),
+            start_inclusive,
+            stop: Bytes::copy_from_slice(stop),
+            stop_inclusive: false,
+        };
+        let stop = rows.get(at + 2).cloned().unwrap_or_default();
+        check_skips(|| {
+            Box::new(MultiRowRange {
+                ranges: vec![range(&[0, 1], true, &[1]), range(start, false, &stop)],
+                reversed: false,
+                done: false,
+                drop: false,
+            })
+        });
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `ClientService.Multi` with a master's epoch: a batch on `hbase:meta` (C19).
+//! `ClientService.Multi` with a master's epoch: a batch on `hbase:meta` or `hbase:namespace` (C19).
 
 use std::sync::Arc;
 
@@ -26,10 +26,11 @@ pub(crate) async fn meta_batch<E: Env>(
     let mutations = mutations(call, batch)?;
     let terms = server.terms(call, 0);
     let core = hosted.core;
+    let here = Arc::clone(server);
     server
         .regions
         .on_core(core, move || {
-            Box::pin(async move { guarded::write(&hosted, mutations, epoch, terms).await })
+            Box::pin(async move { guarded::write(&here, &hosted, mutations, epoch, terms).await })
         })
         .await?;
     Ok(reply(&pb::MultiResponse {

@@ -18,6 +18,9 @@ use crate::server::Server;
 
 use super::{encoded_name, param, reply};
 
+/// Rows that are found without reading ahead: a block has room for several small ones.
+const FEW_ROWS: u32 = 4;
+
 pub(crate) async fn scan<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<Reply> {
     let request: pb::ScanRequest = param(call)?;
     // A continuation may repeat region and scan; the id wins.
@@ -27,12 +30,22 @@ pub(crate) async fn scan<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result
             Taken::Ended(expected) => return ended(&request, id, expected),
         },
         (None, Some(scan), Some(region)) => {
-            let scanner = open(server, region, convert::scan(scan)?).await?;
+            let mut scanner = open(server, region, convert::scan(scan)?).await?;
+            if wants_few_rows(&request) {
+                scanner.read_no_further();
+            }
             (server.scanners.reserve()?, Box::new(scanner), true)
         }
         _ => return Err(Error::invalid("Missing required input: scannerId or scan")),
     };
     run(server, call, &request, id, scanner, opened).await
+}
+
+/// Whether so few rows are asked for that reading ahead would read blocks for nobody.
+fn wants_few_rows(request: &pb::ScanRequest) -> bool {
+    let limited = (1..=FEW_ROWS).contains(&request.limit_of_rows());
+    let once = request.close_scanner() && request.number_of_rows() <= FEW_ROWS;
+    limited || once
 }
 
 /// A call on a scanner that ended by itself not long ago: an empty answer, if the call is the one expected.

@@ -94,7 +94,7 @@ fn a_batch_is_one_action_list_of_one_region() {
         MetaChange::DeleteRegion(region()),
         MetaChange::Opened(region(), placement()),
     ];
-    let request = batch_request(&changes, 7);
+    let request = batch_request(&RegionInfo::meta(), &changes.each_ref().map(mutation), 7);
     assert_eq!(request.master_epoch, Some(7));
     assert_eq!(request.region_action.len(), 1);
     let region_action = &request.region_action[0];

@@ -126,6 +126,10 @@ fn what_clients_read_is_there_and_another_clusters_id_is_refused() {
         assert_eq!(state, TableState::Disabled);
         let namespace = znode::read_namespace(&value("/hbase/namespace/ns").await).unwrap();
         assert_eq!(&namespace.name[..], b"ns");
+        assert_eq!(
+            master.announced().await.unwrap(),
+            BTreeSet::from([Lock::Table(table.clone()), Lock::Namespace("ns".into())])
+        );
         for notice in [
             Notice::TableGone(table.clone()),
             Notice::TableGone(table),
