@@ -45,13 +45,34 @@ pub(crate) fn stage() -> Result<(), String> {
     up(STAGE_DIR)?;
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
     let mut tests = Command::new("cargo");
+    // The proxy's, the object store's, and a server's on it. Of the whole workspace for its features, as all stages.
     tests
-        .args(["test", "--package", "cadastre-rpc", "--test", "hdfs", "--"])
+        .args(["test", "--workspace", "--test", "hdfs", "--"])
         .args(["--ignored", "--nocapture"])
         .env("CADASTRE_HDFS", here.join(STAGE_DIR));
-    let outcome = crate::stages::finish(tests);
+    let outcome = crate::stages::finish(tests).and_then(|()| clients(&here.join(STAGE_DIR)));
     down(STAGE_DIR)?;
     outcome
+}
+
+/// A stock client's whole scenario against a server whose tables lie on the pair. All clients: tests/clients/run.sh by hand.
+fn clients(dir: &Path) -> Result<(), String> {
+    let conf = dir.join("conf").display().to_string();
+    let server = crate::stages::Server::start(&[
+        "--store",
+        "hdfs://peer-ns/clients",
+        "--hdfs-user",
+        "root",
+        "--hdfs-conf-dir",
+        &conf,
+    ])?;
+    let mut command = Command::new("bash");
+    command
+        .arg("tests/clients/run.sh")
+        .args(["--zookeeper", &server.zookeeper])
+        .args(["--bootstrap", &server.bootstrap])
+        .args(["--only", "java2-zk"]);
+    crate::stages::finish(command)
 }
 
 /// Where the benches of the HA proxy are compiled to.

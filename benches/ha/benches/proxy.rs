@@ -1,6 +1,8 @@
-//! What the proxy adds to a call that does not fail: a server that answers at once, asked directly and through the loop.
+//! What the proxy adds to a call that does not fail: a server that answers at once, asked directly and through the loop. Processor time of the
+//! thread, so that other work on the machine counts as little as it can.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Env, RealEnv, RealEnvConfig};
@@ -8,6 +10,7 @@ use cadastre_rpc::ha::policy::{Failover, Policy};
 use cadastre_rpc::ha::{
     Call, CallIds, Caller, ConfiguredFailover, Failed, Invoker, Method, Policies, Protocol, Proxy,
 };
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -34,7 +37,40 @@ impl Invoker for Instant {
     }
 }
 
-fn proxy_overhead(c: &mut Criterion) {
+/// Processor time of this thread.
+struct ThreadTime;
+
+impl Measurement for ThreadTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    }
+
+    fn end(&self, began: Duration) -> Duration {
+        self.start() - began
+    }
+
+    fn add(&self, a: &Duration, b: &Duration) -> Duration {
+        *a + *b
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        value.as_nanos() as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+fn proxy_overhead(c: &mut Criterion<ThreadTime>) {
     let env = RealEnv::start(&RealEnvConfig {
         data_dir: std::env::temp_dir(),
         cores: 1,
@@ -80,5 +116,9 @@ fn proxy_overhead(c: &mut Criterion) {
     env.shutdown();
 }
 
-criterion_group!(benches, proxy_overhead);
+criterion_group! {
+    name = benches;
+    config = Criterion::default().with_measurement(ThreadTime);
+    targets = proxy_overhead
+}
 criterion_main!(benches);

@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 use cadastre_env::{Clock, Env, RealEnv, RealEnvConfig};
 use cadastre_rpc::ha::config::Conf;
 use cadastre_rpc::ha::{Engine, Engines, Source, connections, create_proxy};
-use cadastre_rpc::hadoop::{
-    CLIENT_PROTOCOL, ClientProtocol, ClientProtocolClient, HadoopEngine,
-};
+use cadastre_rpc::hadoop::{CLIENT_PROTOCOL, ClientProtocol, ClientProtocolClient, HadoopEngine};
 use cadastre_wire::hadoop::{User, pb};
 use futures::future::join_all;
 

@@ -74,6 +74,11 @@ impl Pair {
         self.env.clock().sleep(Duration::from_millis(ms)).await;
     }
 
+    /// Where Hadoop wrote the client's configuration.
+    pub(crate) fn conf_dir(&self) -> PathBuf {
+        self.dir.join("conf")
+    }
+
     /// The client's configuration that Hadoop itself wrote, with pauses for tests.
     pub(crate) fn conf(&self) -> Conf {
         let mut conf = Conf::default();
