@@ -290,15 +290,15 @@ pub(crate) fn finish(mut command: Command) -> Result<(), String> {
 }
 
 /// A server on free ports and a folder of its own; both go when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     data: PathBuf,
-    zookeeper: String,
-    bootstrap: String,
+    pub(crate) zookeeper: String,
+    pub(crate) bootstrap: String,
 }
 
 impl Server {
-    fn start(more: &[&str]) -> Result<Self, String> {
+    pub(crate) fn start(more: &[&str]) -> Result<Self, String> {
         let data = std::env::temp_dir().join(format!("cadastre-xtask-{}", std::process::id()));
         if data.exists() {
             std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
