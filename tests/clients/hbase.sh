@@ -124,5 +124,13 @@ expect 0 'cluster *, HBase 2.6.4*' status
 expect 0 'dropped cli:t' table drop cli:t --force
 expect 0 'dropped cli' namespace drop cli
 echo "commands: $(($(date +%s) - began)) s"
+# A sharded table over this HBase and a server of ours.
+began=$(date +%s) rc=0
+"$here/sharded.sh" --binary "$binary" --zookeeper "$zookeeper" --seconds 60 > "$dir/sharded" || rc=$?
+[ $rc -le 1 ] || exit 2
+sed '$d' "$dir/sharded"
+read -r p _ f _ < <(tail -n 1 "$dir/sharded")
+passed=$((passed + p)) failed=$((failed + f))
+echo "sharded: $(($(date +%s) - began)) s"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

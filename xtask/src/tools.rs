@@ -22,6 +22,8 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ),
     ("node", "nodejs", "the Node client"),
     ("npm", "npm", "fetching the Node client"),
+    ("memcached", "memcached", "cache rules against real caches"),
+    ("redis-server", "redis-server", "cache rules against real caches"),
 ];
 
 /// Makes sure that everything is there.
@@ -31,7 +33,7 @@ pub(crate) fn ensure() -> Result<(), String> {
         .filter(|(program, ..)| !is_there(program))
         .collect();
     if missing.is_empty() {
-        println!("java, maven, python, node and npm are there");
+        println!("java, maven, python, node, npm, memcached and redis are there");
         return Ok(());
     }
     for (program, package, purpose) in &missing {

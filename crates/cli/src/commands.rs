@@ -17,6 +17,7 @@ mod progress;
 mod rows;
 pub mod rule;
 mod scan;
+mod sharded;
 mod status;
 mod table;
 mod transfer;
@@ -57,25 +58,25 @@ pub enum Command {
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
     /// Write cells of a row
-    #[command(after_help = format!("Example:\n  cadastre put t1 row1 f:name Ada f:age '\\x00\\x00\\x00\\x24'\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre put t1 row1 f:name Ada f:age '\\x00\\x00\\x00\\x24'\n  cadastre put orders 7 f:total 12 --rule orders.rule        # into the table of its row\n\n{EXIT_CODES}"))]
     Put(rows::PutArgs),
     /// Read a row
-    #[command(after_help = format!("Example:\n  cadastre get t1 row1 f:name --versions 3\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre get t1 row1 f:name --versions 3\n  cadastre get orders 7 --rule orders\n\n{EXIT_CODES}"))]
     Get(rows::GetArgs),
     /// Delete a row, families or columns of it
-    #[command(after_help = format!("Example:\n  cadastre delete t1 row1 f:name\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre delete t1 row1 f:name\n  cadastre delete orders 7 --rule orders\n\n{EXIT_CODES}"))]
     Delete(rows::DeleteArgs),
     /// Add to a counter and show its new value
-    #[command(after_help = format!("Examples:\n  cadastre incr t1 page-1 f:visits\n  cadastre incr t1 page-1 f:visits -5\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre incr t1 page-1 f:visits\n  cadastre incr t1 page-1 f:visits -5\n  cadastre incr orders 7 f:items --rule orders\n\n{EXIT_CODES}"))]
     Incr(counters::IncrArgs),
     /// Put bytes behind a value and show the new one
-    #[command(after_help = format!("Example:\n  cadastre append t1 row1 f:log ' again'\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre append t1 row1 f:log ' again'\n  cadastre append orders 7 f:log ' paid' --rule orders\n\n{EXIT_CODES}"))]
     Append(counters::AppendArgs),
     /// Read rows in order
-    #[command(after_help = format!("Example:\n  cadastre scan t1 --start g --stop p --limit 10\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre scan t1 --start g --stop p --limit 10\n  cadastre scan orders --rule orders --where 'id between 7 and 9'   # only of the tables that can hold them\n\n{EXIT_CODES}"))]
     Scan(scan::ScanArgs),
     /// Count the rows of a table
-    #[command(after_help = format!("Example:\n  cadastre count t1 --prefix user-\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre count t1 --prefix user-\n  cadastre count orders --rule orders --where 'id > 1000' --order rule\n\n{EXIT_CODES}"))]
     Count(scan::CountArgs),
     /// Show which server serves rows, or every region of a table, and who said so
     #[command(after_help = format!("Examples:\n  cadastre locate t1 row1 row2\n  cadastre locate t1 --json\n\n{EXIT_CODES}"))]
@@ -118,6 +119,16 @@ impl Command {
 /// Runs a command on its own surroundings, with standard output and standard error.
 pub fn run(command: Command) -> ExitCode {
     let json = command.connect().json;
+    run_live(json, |env| async move {
+        execute(env, command, &mut std::io::stdout()).await
+    })
+}
+
+/// Runs what talks to a cluster on surroundings of its own; tells its error.
+fn run_live<F>(json: bool, what: impl FnOnce(RealEnv) -> F) -> ExitCode
+where
+    F: Future<Output = Result<u8>> + Send + 'static,
+{
     let env = RealEnv::start(&RealEnvConfig {
         // A client keeps no files; the directory is there already.
         data_dir: std::env::temp_dir(),
@@ -126,11 +137,7 @@ pub fn run(command: Command) -> ExitCode {
     });
     let outcome = match env {
         Ok(env) => {
-            let here = env.clone();
-            let outcome = env.block_on(async move {
-                let mut out = std::io::stdout();
-                execute(here, command, &mut out).await
-            });
+            let outcome = env.block_on(what(env.clone()));
             env.shutdown();
             // None only if the command's task panicked, which was reported then.
             outcome.unwrap_or_else(|| Err(Error::new(Code::Internal, "the command broke off")))
@@ -151,6 +158,11 @@ pub async fn execute<E: Env>(env: E, command: Command, out: &mut (dyn Write + Se
     let client = connect.open(env).await?;
     let outcome = dispatch(&client, command, &mut output).await;
     client.close().await;
+    ended(output, outcome)
+}
+
+/// Hands over what was printed, and gives the exit code.
+fn ended(output: Output<'_>, outcome: Result<u8>) -> Result<u8> {
     match output.end() {
         // Whoever read our output has had enough, as `head` has: that is no failure of the command.
         Err(broken) if broken.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit::DONE),

@@ -54,7 +54,55 @@ fn host_port(text: &str) -> Result<HostPort, String> {
     HostPort::parse(text).ok_or_else(|| format!("'{text}' is not host:port"))
 }
 
+/// A cluster beside the command's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClusterArg {
+    /// The name that places of rules have for it.
+    pub(super) name: String,
+    servers: Vec<HostPort>,
+    parent: String,
+}
+
+/// Reads `c1=zk1:2181,zk2:2181/hbase`.
+pub(super) fn cluster(text: &str) -> Result<ClusterArg, String> {
+    let (name, rest) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| format!("'{text}' is not NAME=HOST:PORT,…"))?;
+    let (servers, parent) = match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, ZNODE_PARENT_DEFAULT),
+    };
+    Ok(ClusterArg {
+        name: name.to_owned(),
+        servers: servers
+            .split(',')
+            .map(host_port)
+            .collect::<Result<_, _>>()?,
+        parent: parent.to_owned(),
+    })
+}
+
 impl ConnectArgs {
+    /// Makes a client of another cluster, with the same times.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) async fn open_cluster<E: Env>(
+        &self,
+        env: E,
+        cluster: &ClusterArg,
+    ) -> Result<Client<E>> {
+        let other = Self {
+            zookeeper: cluster.servers.clone(),
+            bootstrap: Vec::new(),
+            znode_parent: cluster.parent.clone(),
+            ..self.clone()
+        };
+        let client = other.open(env).await;
+        client.map_err(|error| error.context(format_args!("cluster {}", cluster.name)))
+    }
+
     /// Makes a client and sees that the cluster is there.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use super::arguments::{bytes, full_column, table_name};
 use super::connect::ConnectArgs;
 use super::exit;
 use super::output::Output;
+use super::sharded::RuleArgs;
 
 /// Arguments of `incr`.
 #[derive(Debug, Args)]
@@ -27,6 +28,8 @@ pub struct IncrArgs {
     /// What to add; may be negative
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     delta: i64,
+    #[command(flatten)]
+    rule: RuleArgs,
     #[command(flatten)]
     pub(super) connect: ConnectArgs,
 }
@@ -47,6 +50,8 @@ pub struct AppendArgs {
     #[arg(value_parser = bytes)]
     value: Bytes,
     #[command(flatten)]
+    rule: RuleArgs,
+    #[command(flatten)]
     pub(super) connect: ConnectArgs,
 }
 
@@ -55,11 +60,15 @@ pub(super) async fn incr<E: Env>(
     args: IncrArgs,
     output: &mut Output<'_>,
 ) -> Result<u8> {
-    let (family, qualifier) = full_column(&args.column)?;
+    let column = full_column(&args.column)?;
     let row = notation::to_text(&args.row);
-    let value = client
-        .increment(&args.table, args.row, family, qualifier, args.delta)
+    let target = args
+        .rule
+        .open(client, &args.table, &args.connect, None)
         .await?;
+    let value = target.increment(args.row, column, args.delta).await;
+    target.close().await;
+    let value = value?;
     output.answer(
         value,
         || json!({ "row": row, "column": args.column, "value": value }),
@@ -72,12 +81,15 @@ pub(super) async fn append<E: Env>(
     args: AppendArgs,
     output: &mut Output<'_>,
 ) -> Result<u8> {
-    let (family, qualifier) = full_column(&args.column)?;
+    let column = full_column(&args.column)?;
     let row = notation::to_text(&args.row);
-    let value = client
-        .append(&args.table, args.row, family, qualifier, args.value)
+    let target = args
+        .rule
+        .open(client, &args.table, &args.connect, None)
         .await?;
-    let value = notation::to_text(&value);
+    let value = target.append(args.row, column, args.value).await;
+    target.close().await;
+    let value = notation::to_text(&value?);
     output.answer(
         &value,
         || json!({ "row": row, "column": args.column, "value": value }),

@@ -88,6 +88,13 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Hands over what is buffered so far, for whoever follows.
+    pub(super) fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.flush().err();
+        }
+    }
+
     /// Hands over what is still buffered.
     ///
     /// # Errors

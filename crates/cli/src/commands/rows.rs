@@ -13,6 +13,7 @@ use super::arguments::{Column, QueryArgs, bytes, column, full_column, table_name
 use super::connect::ConnectArgs;
 use super::exit;
 use super::output::{Output, column_text, counted, row_json, timestamp_argument, usage};
+use super::sharded::RuleArgs;
 
 /// Arguments of `put`.
 #[derive(Debug, Args)]
@@ -29,6 +30,8 @@ pub struct PutArgs {
     /// Timestamp of the cells, milliseconds; the server's clock without it
     #[arg(long, value_name = "MS", value_parser = timestamp_argument)]
     timestamp: Option<i64>,
+    #[command(flatten)]
+    rule: RuleArgs,
     #[command(flatten)]
     pub(super) connect: ConnectArgs,
 }
@@ -47,6 +50,8 @@ pub struct GetArgs {
     columns: Vec<Column>,
     #[command(flatten)]
     query: QueryArgs,
+    #[command(flatten)]
+    rule: RuleArgs,
     #[command(flatten)]
     pub(super) connect: ConnectArgs,
 }
@@ -69,6 +74,8 @@ pub struct DeleteArgs {
     /// Delete one version only: the newest, or the one with exactly the timestamp
     #[arg(long)]
     one_version: bool,
+    #[command(flatten)]
+    rule: RuleArgs,
     #[command(flatten)]
     pub(super) connect: ConnectArgs,
 }
@@ -98,7 +105,17 @@ pub(super) async fn put<E: Env>(
         })
         .collect::<Result<Vec<_>>>()?;
     let count = cells.len();
-    client.put(&args.table, cells).await?;
+    let put = Mutation {
+        cells,
+        ..new_mutation(MutationKind::Put, args.row.clone())
+    };
+    let target = args
+        .rule
+        .open(client, &args.table, &args.connect, None)
+        .await?;
+    let done = target.mutate(put).await;
+    target.close().await;
+    done?;
     let row = notation::to_text(&args.row);
     output.answer(
         format_args!("put {} into {row}", counted(count as u64, "cell")),
@@ -116,7 +133,13 @@ pub(super) async fn get<E: Env>(
         query: args.query.query(&args.columns),
         ..new_get(args.row)
     };
-    let row = client.get(&args.table, &get).await?;
+    let target = args
+        .rule
+        .open(client, &args.table, &args.connect, None)
+        .await?;
+    let row = target.get(&get).await;
+    target.close().await;
+    let row = row?;
     if row.is_empty() {
         return Ok(exit::NOTHING);
     }
@@ -175,7 +198,13 @@ pub(super) async fn delete<E: Env>(
         timestamp,
         ..new_mutation(MutationKind::Delete, args.row.clone())
     };
-    client.mutate(&args.table, mutation).await?;
+    let target = args
+        .rule
+        .open(client, &args.table, &args.connect, None)
+        .await?;
+    let done = target.mutate(mutation).await;
+    target.close().await;
+    done?;
     let row = notation::to_text(&args.row);
     output.answer(
         format_args!("deleted from {row}"),

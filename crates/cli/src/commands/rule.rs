@@ -1,10 +1,11 @@
-//! `cadastre rule …`: rules tried out before anybody uses them. No cluster is needed.
+//! `cadastre rule …`: rules tried out before anybody uses them, without a cluster; and versions of rules on a live cluster.
 //!
 //! Each command reads a rule file (text, or the bytes that are published) and, as a stream, records from CSV or JSON
 //! lines. Answers go to standard output as a table or with `--json` as one JSON value a line; progress goes to standard
 //! error. What rules mean is `sharding`'s; this module only reads, counts and prints.
 
 mod bench;
+mod census;
 mod check;
 mod diff;
 mod enumerate;
@@ -12,16 +13,19 @@ mod eval;
 mod import;
 mod load;
 mod plan;
+mod publish;
 mod records;
 mod simulate;
-mod source;
+pub(super) mod source;
 mod svg;
 
 use std::io::Write;
 use std::process::ExitCode;
 
+use cadastre_env::Env;
 use clap::Subcommand;
 
+use super::connect::ConnectArgs;
 use super::output::Output;
 
 /// How a command ended.
@@ -36,9 +40,9 @@ mod exit {
 
 /// What ends a command at once: what to say, and the exit code.
 #[derive(Debug)]
-struct Stop {
+pub(super) struct Stop {
     code: u8,
-    message: String,
+    pub(super) message: String,
 }
 
 impl Stop {
@@ -48,6 +52,11 @@ impl Stop {
             code: exit::USAGE,
             message: message.into(),
         }
+    }
+
+    /// The same for commands that talk to a cluster.
+    fn into_error(self) -> cadastre_types::Error {
+        cadastre_types::Error::invalid(self.message)
     }
 
     /// A rule, or what it was asked, is refused.
@@ -65,6 +74,9 @@ type Outcome = Result<u8, Stop>;
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 something was found or refused, 2 wrong arguments or unreadable files.\nThe language \
                           of rules is described in docs/rules.md.";
 
+const LIVE_CODES: &str = "Exit codes: 0 done, 1 nothing found, 2 refused, 3 failed (not reachable, clients that have not seen it).\n\
+                          docs/rules.md says how a rule changes.";
+
 /// A command on rules.
 #[derive(Debug, Subcommand)]
 pub enum RuleCommand {
@@ -81,7 +93,7 @@ pub enum RuleCommand {
     #[command(after_help = format!("Example:\n  cadastre rule enumerate orders.rule \"user_id = 7 and gmt between timestamp '2012-01-30' and timestamp '2012-02-02'\"\n\n{EXIT_CODES}"))]
     Enumerate(enumerate::EnumerateArgs),
     /// Compare two versions: what moves, from where to where, and how even the load is before and after
-    #[command(after_help = format!("Examples:\n  cadastre rule diff orders-1.rule orders-2.rule orders.csv\n  cadastre rule diff orders-1.rule orders-2.rule            # by slots, if only places differ\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre rule diff orders-1.rule orders-2.rule orders.csv\n  cadastre rule diff orders-1.rule orders-2.rule            # by slots, if only places differ\n  cadastre rule diff orders-1.rule orders-2.rule --scan     # the rows of a live cluster, exactly\n\n{EXIT_CODES}"))]
     Diff(diff::DiffArgs),
     /// Show the load of each place, before and after a change
     #[command(after_help = format!("Examples:\n  cadastre rule simulate orders.rule orders.csv\n  cadastre rule simulate orders-1.rule orders.csv --new orders-2.rule --svg load.svg\n  cadastre rule simulate orders.rule --synthetic 100000\n\n{EXIT_CODES}"))]
@@ -95,19 +107,58 @@ pub enum RuleCommand {
     /// Measure how fast a rule is evaluated here
     #[command(after_help = format!("Examples:\n  cadastre rule bench orders.rule\n  cadastre rule bench orders.rule orders.csv --seconds 5\n\n{EXIT_CODES}"))]
     Bench(bench::BenchArgs),
+    /// Publish a version of a rule: the first at once; any other is offered, waits until every live client has seen it, and comes into force if no
+    /// row would get out of reach
+    #[command(after_help = format!("Examples:\n  cadastre rule publish orders.rule\n  cadastre rule publish orders-2.rule --hold; …copy rows…; cadastre rule publish --continue orders --copied\n\n{LIVE_CODES}"))]
+    Publish(publish::PublishArgs),
+    /// Take back the version on offer: everything is as it was
+    #[command(after_help = format!("Example:\n  cadastre rule withdraw orders\n\n{LIVE_CODES}"))]
+    Withdraw(publish::NameArgs),
+    /// Publish the content of a former version under a new number
+    #[command(after_help = format!("Example:\n  cadastre rule rollback orders 3\n\n{LIVE_CODES}"))]
+    Rollback(publish::RollbackArgs),
+    /// Show what was published when, or print a version
+    #[command(after_help = format!("Examples:\n  cadastre rule history orders\n  cadastre rule history orders --show 3 > orders-3.rule\n\n{LIVE_CODES}"))]
+    History(publish::HistoryArgs),
+    /// Show what is in force, and which live clients have seen it
+    #[command(after_help = format!("Examples:\n  cadastre rule status\n  cadastre rule status orders --json\n\n{LIVE_CODES}"))]
+    Status(publish::StatusArgs),
+    /// Follow a rule as a client does, and tell each change
+    #[command(after_help = format!("Example:\n  cadastre rule watch orders --json\n\n{LIVE_CODES}"))]
+    Watch(publish::WatchArgs),
     /// Print a number that stands for all answers at the edges of a rule's fields; `check` compares it with a second process's
     #[command(hide = true)]
     Fingerprint(check::FingerprintArgs),
 }
 
 impl RuleCommand {
+    /// How the cluster is found, if the command needs one.
+    fn live(&self) -> Option<&ConnectArgs> {
+        match self {
+            Self::Diff(args) if args.scan.scan => Some(&args.connect),
+            Self::Publish(args) => Some(&args.how.connect),
+            Self::Rollback(args) => Some(&args.how.connect),
+            Self::Withdraw(args) => Some(&args.connect),
+            Self::History(args) => Some(&args.connect),
+            Self::Status(args) => Some(&args.connect),
+            Self::Watch(args) => Some(&args.connect),
+            _ => None,
+        }
+    }
+
     fn is_json(&self) -> bool {
         match self {
             Self::Check(args) => args.json,
             Self::Explain(args) => args.json,
             Self::Eval(args) => args.json,
             Self::Enumerate(args) => args.json,
-            Self::Diff(args) => args.json,
+            Self::Diff(args) => args.connect.json,
+            Self::Publish(args) => args.how.connect.json,
+            Self::Rollback(args) => args.how.connect.json,
+            Self::Withdraw(args) => args.connect.json,
+            Self::History(args) => args.connect.json,
+            Self::Status(args) => args.connect.json,
+            Self::Watch(args) => args.connect.json,
             Self::Simulate(args) => args.json,
             Self::Plan(args) => args.json,
             Self::Import(args) => args.json,
@@ -120,10 +171,40 @@ impl RuleCommand {
 /// Runs a command with standard output and standard error.
 pub fn run(command: RuleCommand) -> ExitCode {
     let json = command.is_json();
+    if let Some(connect) = command.live() {
+        let connect = connect.clone();
+        return super::run_live(json, |env| async move {
+            execute_live(env, &connect, command, &mut std::io::stdout()).await
+        });
+    }
     match execute(command, &mut std::io::stdout()) {
         Ok(code) => ExitCode::from(code),
         Err(stop) => report(&stop, json),
     }
+}
+
+/// Runs a command on a cluster; what it prints goes to `out`.
+async fn execute_live<E: Env>(
+    env: E,
+    connect: &ConnectArgs,
+    command: RuleCommand,
+    out: &mut (dyn Write + Send),
+) -> cadastre_types::Result<u8> {
+    let mut output = Output::new(out, connect.json);
+    let client = connect.open(env).await?;
+    let client = &client;
+    let outcome = match &command {
+        RuleCommand::Diff(args) => census::diff_scan(client, args, &mut output).await,
+        RuleCommand::Publish(args) => publish::publish(client, args, &mut output).await,
+        RuleCommand::Withdraw(args) => publish::withdraw(client, args, &mut output).await,
+        RuleCommand::Rollback(args) => publish::rollback(client, args, &mut output).await,
+        RuleCommand::History(args) => publish::history(client, args, &mut output).await,
+        RuleCommand::Status(args) => publish::status(client, args, &mut output).await,
+        RuleCommand::Watch(args) => publish::watch(client, args, &mut output).await,
+        _ => Err(super::output::usage("no cluster is needed")),
+    };
+    client.close().await;
+    super::ended(output, outcome)
 }
 
 /// Runs a command; what it prints goes to `out`.
@@ -140,6 +221,12 @@ fn execute(command: RuleCommand, out: &mut (dyn Write + Send)) -> Outcome {
         RuleCommand::Import(args) => import::import(&args, &mut output),
         RuleCommand::Bench(args) => bench::bench(&args, &mut output),
         RuleCommand::Fingerprint(args) => check::fingerprint(&args, &mut output),
+        RuleCommand::Publish(_)
+        | RuleCommand::Withdraw(_)
+        | RuleCommand::Rollback(_)
+        | RuleCommand::History(_)
+        | RuleCommand::Status(_)
+        | RuleCommand::Watch(_) => Err(Stop::usage("a cluster is needed")),
     };
     match output.end() {
         // Whoever read our output has had enough, as `head` has.

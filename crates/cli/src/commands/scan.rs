@@ -1,7 +1,7 @@
 //! `cadastre scan` and `count`: many rows.
 
 use bytes::Bytes;
-use cadastre_client::{Client, Scanner, first_key_only_filter, new_scan, notation};
+use cadastre_client::{Client, first_key_only_filter, new_scan, notation};
 use cadastre_env::Env;
 use cadastre_types::{Error, ErrorKind, Result, Scan, TableName};
 use clap::Args;
@@ -12,6 +12,7 @@ use super::connect::ConnectArgs;
 use super::exit;
 use super::output::{Output, column_text, rate, row_json, usage};
 use super::progress::{Meter, Track};
+use super::sharded::{AnyScanner, ConditionArgs, RuleArgs, Target};
 
 /// Which rows; part of both commands.
 #[derive(Debug, Args)]
@@ -107,12 +108,20 @@ pub struct ScanArgs {
     #[command(flatten)]
     query: QueryArgs,
     #[command(flatten)]
+    rule: RuleArgs,
+    #[command(flatten)]
+    condition: ConditionArgs,
+    #[command(flatten)]
     pub(super) range: RangeArgs,
 }
 
 /// Arguments of `count`.
 #[derive(Debug, Args)]
 pub struct CountArgs {
+    #[command(flatten)]
+    rule: RuleArgs,
+    #[command(flatten)]
+    condition: ConditionArgs,
     #[command(flatten)]
     pub(super) range: RangeArgs,
 }
@@ -126,7 +135,29 @@ pub(super) async fn scan<E: Env>(
         query: args.query.query(&args.columns),
         ..args.range.scan(args.reversed)?
     };
-    let mut scanner = client.scan_limited(&args.range.table, scan, args.limit)?;
+    let range = &args.range;
+    let opened = args
+        .rule
+        .open(client, &range.table, &range.connect, Some(&args.condition));
+    let target = opened.await?;
+    let printed = async {
+        let mut scanner = target.scan(scan, args.limit, &args.condition).await?;
+        let printed = print(&mut scanner, output).await;
+        if output.is_broken() {
+            scanner.close().await;
+        }
+        printed
+    }
+    .await;
+    target.close().await;
+    match printed? {
+        0 if !output.is_broken() => Ok(exit::NOTHING),
+        _ => Ok(exit::DONE),
+    }
+}
+
+/// Prints rows until there are no more, or nobody takes them.
+async fn print<E: Env>(scanner: &mut AnyScanner<E>, output: &mut Output<'_>) -> Result<u64> {
     let mut rows = 0_u64;
     while let Some(row) = scanner.next().await? {
         rows += 1;
@@ -144,11 +175,10 @@ pub(super) async fn scan<E: Env>(
             }
         }
         if output.is_broken() {
-            scanner.close().await;
-            return Ok(exit::DONE);
+            break;
         }
     }
-    Ok(if rows == 0 { exit::NOTHING } else { exit::DONE })
+    Ok(rows)
 }
 
 pub(super) async fn count<E: Env>(
@@ -157,32 +187,42 @@ pub(super) async fn count<E: Env>(
     output: &mut Output<'_>,
 ) -> Result<u8> {
     let clock = client.env().clock().clone();
-    // Only for the eyes: asked for when somebody looks.
-    let track = if Meter::<E::Clock>::is_seen() {
+    // Only for the eyes: asked for when somebody looks. Of a logical table the regions are many tables'.
+    let track = if Meter::<E::Clock>::is_seen() && !args.rule.is_given() {
         Some(args.range.track(client).await?)
     } else {
         None
     };
+    let range = &args.range;
+    let opened = args
+        .rule
+        .open(client, &range.table, &range.connect, Some(&args.condition));
+    let target = opened.await?;
     let mut meter = Meter::new(clock, track.is_some(), 0.0);
-    let mut rows = 0_u64;
-    let mut scanner = counting_scanner(client, &args.range, true)?;
-    loop {
-        let row = match scanner.next().await {
-            Ok(row) => row,
-            // A server without this filter: then whole rows are read, if nothing was counted yet.
-            Err(error) if rows == 0 && is_refused(&error) => {
-                scanner = counting_scanner(client, &args.range, false)?;
-                scanner.next().await?
-            }
-            Err(error) => return Err(error),
-        };
-        let Some(row) = row else {
-            break;
-        };
-        rows += 1;
-        meter.tell(rows, || Some(track.as_ref()?.share(row.key()?)));
+    let counted = async {
+        let mut rows = 0_u64;
+        let mut scanner = counting_scanner(&target, &args, true).await?;
+        loop {
+            let row = match scanner.next().await {
+                Ok(row) => row,
+                // A server without this filter: then whole rows are read, if nothing was counted yet.
+                Err(error) if rows == 0 && is_refused(&error) => {
+                    scanner = counting_scanner(&target, &args, false).await?;
+                    scanner.next().await?
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(row) = row else {
+                return Ok(rows);
+            };
+            rows += 1;
+            meter.tell(rows, || Some(track.as_ref()?.share(row.key()?)));
+        }
     }
+    .await;
     let seconds = meter.end();
+    target.close().await;
+    let rows = counted?;
     output.answer(rate(rows, seconds), || {
         json!({
             "table": args.range.table.as_str(),
@@ -193,16 +233,16 @@ pub(super) async fn count<E: Env>(
     Ok(exit::DONE)
 }
 
-fn counting_scanner<E: Env>(
-    client: &Client<E>,
-    range: &RangeArgs,
+async fn counting_scanner<E: Env>(
+    target: &Target<'_, E>,
+    args: &CountArgs,
     filtered: bool,
-) -> Result<Scanner<E>> {
-    let mut scan = range.scan(false)?;
+) -> Result<AnyScanner<E>> {
+    let mut scan = args.range.scan(false)?;
     scan.filter = filtered.then(first_key_only_filter);
     // A count reads everything once: what others need stays in the cache.
     scan.query.cache_blocks = false;
-    client.scan(&range.table, scan)
+    target.scan(scan, None, &args.condition).await
 }
 
 fn is_refused(error: &Error) -> bool {

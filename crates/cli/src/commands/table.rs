@@ -1,6 +1,7 @@
 //! `cadastre table …`.
 
 use bytes::Bytes;
+use cadastre_client::sharded::Made;
 use cadastre_client::{Client, notation};
 use cadastre_env::Env;
 use cadastre_types::{
@@ -12,13 +13,14 @@ use serde_json::{Map, Value, json};
 use super::arguments::{bytes, family, key_value, table_name};
 use super::connect::ConnectArgs;
 use super::output::{Output, counted, usage};
+use super::sharded::{RuleArgs, Target};
 use super::{EXIT_CODES, exit};
 
 /// Work on tables.
 #[derive(Debug, Subcommand)]
 pub enum TableCommand {
     /// Create a table
-    #[command(after_help = format!("Examples:\n  cadastre table create t1 f\n  cadastre table create ns:t2 f:VERSIONS=3,TTL=86400 g --splits g,p,'\\xC0'\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre table create t1 f\n  cadastre table create ns:t2 f:VERSIONS=3,TTL=86400 g --splits g,p,'\\xC0'\n  cadastre table create orders f --rule orders.rule          # every table that the rule names\n\n{EXIT_CODES}"))]
     Create(CreateArgs),
     /// List tables
     #[command(after_help = format!("Example:\n  cadastre table list --json\n\n{EXIT_CODES}"))]
@@ -36,7 +38,7 @@ pub enum TableCommand {
     #[command(after_help = format!("Example:\n  cadastre table disable t1\n\n{EXIT_CODES}"))]
     Disable(NameArgs),
     /// Remove a disabled table and its data
-    #[command(after_help = format!("Examples:\n  cadastre table drop t1\n  cadastre table drop t1 --force\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre table drop t1\n  cadastre table drop t1 --force\n  cadastre table drop orders --force --rule orders\n\n{EXIT_CODES}"))]
     Drop(DropArgs),
     /// Empty a disabled table; it is enabled then
     #[command(after_help = format!("Example:\n  cadastre table truncate t1 --force --keep-splits\n\n{EXIT_CODES}"))]
@@ -89,6 +91,8 @@ pub struct CreateArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     attribute: Vec<(String, String)>,
     #[command(flatten)]
+    rule: RuleArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -118,6 +122,8 @@ pub struct DropArgs {
     /// Disable it first if it is enabled
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    rule: RuleArgs,
     #[command(flatten)]
     name: NameArgs,
 }
@@ -214,6 +220,9 @@ pub(super) async fn run<E: Env>(
         TableCommand::Disable(args) => {
             admin.disable_table(&args.table).await?;
             done(output, "disabled", &args.table);
+        }
+        TableCommand::Drop(args) if args.rule.is_given() => {
+            return drop_all(client, &args, output).await;
         }
         TableCommand::Drop(args) => {
             let table = &args.name.table;
@@ -382,6 +391,13 @@ async fn create<E: Env>(
     splits.sort();
     splits.dedup();
     let regions = splits.len() + 1;
+    if args.rule.is_given() {
+        let target = args
+            .rule
+            .open(client, &args.table, &args.connect, None)
+            .await?;
+        return create_all(target, &table, &splits, output).await;
+    }
     client.admin().create_table(&table, splits).await?;
     let name = &args.table;
     let text = if regions == 1 {
@@ -392,6 +408,57 @@ async fn create<E: Env>(
     output.answer(
         text,
         || json!({ "table": name.as_str(), "done": "created", "regions": regions }),
+    );
+    Ok(exit::DONE)
+}
+
+/// Makes every physical table of a logical one.
+async fn create_all<E: Env>(
+    target: Target<'_, E>,
+    table: &TableDescriptor,
+    splits: &[Bytes],
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let Target::Sharded(opened) = target else {
+        return Err(usage("a logical table needs --rule"));
+    };
+    let made = opened.table.create_tables(table, splits, |_| {}).await;
+    opened.close().await;
+    all_done("created", &table.name, made?, output)
+}
+
+/// Drops every physical table of a logical one.
+async fn drop_all<E: Env>(
+    client: &Client<E>,
+    args: &DropArgs,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let name = &args.name.table;
+    if !args.force {
+        return Err(usage(format!(
+            "{name} is many tables, which would have to be disabled one by one: --force disables and drops all"
+        )));
+    }
+    let target = args
+        .rule
+        .open(client, name, &args.name.connect, None)
+        .await?;
+    let Target::Sharded(opened) = target else {
+        return Err(usage("a logical table needs --rule"));
+    };
+    let dropped = opened.table.drop_tables(|_| {}).await;
+    opened.close().await;
+    all_done("dropped", name, dropped?, output)
+}
+
+fn all_done(what: &str, name: &TableName, made: Made, output: &mut Output<'_>) -> Result<u8> {
+    let before = match made.before {
+        0 => String::new(),
+        before => format!(" ({before} were so before)"),
+    };
+    output.answer(
+        format_args!("{what} {name}: {}{before}", counted(made.done as u64, "table")),
+        || json!({ "table": name.as_str(), "done": what, "tables": made.done, "before": made.before }),
     );
     Ok(exit::DONE)
 }

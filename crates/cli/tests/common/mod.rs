@@ -20,6 +20,23 @@ impl Server {
     /// Starts one with so many region servers, and waits until it is ready.
     pub(crate) fn start(region_servers: u32) -> Self {
         let data = tempfile::tempdir().unwrap();
+        let (process, ready) = Self::launch(&data, region_servers);
+        Self {
+            process,
+            ready,
+            _data: data,
+        }
+    }
+
+    /// Kills it, and starts another one on its data (not with many region servers).
+    #[allow(dead_code, reason = "not all tests need it")]
+    pub(crate) fn restart(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        (self.process, self.ready) = Self::launch(&self._data, 1);
+    }
+
+    fn launch(data: &tempfile::TempDir, region_servers: u32) -> (Child, Value) {
         let mut process = Command::new(BINARY)
             .args(["start", "--json", "--data"])
             .arg(data.path().join("data"))
@@ -35,11 +52,7 @@ impl Server {
         out.read_line(&mut line).unwrap();
         let ready: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(ready["event"], "ready");
-        Self {
-            process,
-            ready,
-            _data: data,
-        }
+        (process, ready)
     }
 }
 

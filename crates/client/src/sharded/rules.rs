@@ -118,12 +118,17 @@ impl<E: Env> RuleCenter<E> {
         self.session.close().await;
     }
 
-    /// The versions of a rule, with those that were in force before. `None` if there is no such rule.
+    /// The versions of a rule, with those that were in force before. `None` if there is no such rule. Clients see it from now on, too.
     ///
     /// # Errors
     /// What the table's cluster says; [`Code::Corrupt`] for damaged bytes.
     pub async fn load(&self, name: &str) -> Result<Option<RuleSet>> {
-        Self::published(&self.client, name).await
+        let found = Self::published(&self.client, name).await?;
+        // Whoever looks moves the znode on that a publisher has left behind.
+        if found.is_some() {
+            self.restore(name).await?;
+        }
+        Ok(found)
     }
 
     /// The same without a session.
@@ -269,7 +274,7 @@ impl<E: Env> RuleCenter<E> {
         for _ in 0..TRIES {
             // In this order: what is read of the table is not older than the znode.
             let znode = self.session.get(&path).await?;
-            let Some(set) = self.load(name).await? else {
+            let Some(set) = Self::published(&self.client, name).await? else {
                 return Ok(());
             };
             let bytes = set.visible().encode();

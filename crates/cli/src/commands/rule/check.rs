@@ -6,11 +6,12 @@ use std::process::Command;
 
 use cadastre_sharding::Program;
 use cadastre_sharding::lint::{self, Finding, Severity};
+use cadastre_sharding::versions::Load;
 use cadastre_sharding::{Literal, Type, Value};
 use clap::Args;
 use serde_json::json;
 
-use super::load::{Load, evenness};
+use super::load::{evenness_text, place_name, share};
 use super::records::{self, RecordsArgs};
 use super::source::{self, title};
 use super::{Outcome, Stop, exit};
@@ -133,15 +134,15 @@ fn samples(args: &CheckArgs, program: &Program, findings: &mut Vec<Finding>) -> 
     }
     findings.extend(numeric.finding(program));
     let places = load.places(program);
-    let even = evenness(&places);
+    let even = load.evenness(program);
     let worth = rows >= 10 * places.len() as u64;
-    if places.len() > 1 && even.highest > SKEW_MAX && worth {
-        let heaviest = places.iter().max_by_key(|(_, amount)| amount.rows);
-        let name = heaviest.map_or("", |(name, _)| name);
+    if places.len() > 1 && share(even.max_permille) > SKEW_MAX && worth {
+        let heaviest = places.iter().max_by_key(|(_, count)| count.rows);
+        let name = heaviest.map_or_else(String::new, |(place, _)| place_name(place));
         findings.push(Finding {
             severity: Severity::Warning,
             kind: "skew",
-            message: format!("the samples are uneven: {}, at {name}", even.text()),
+            message: format!("the samples are uneven: {}, at {name}", evenness_text(even)),
         });
     }
     Ok(())

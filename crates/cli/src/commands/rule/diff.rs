@@ -1,66 +1,68 @@
 //! `cadastre rule diff`: what moves between two versions, from where to where (R44, R67).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use cadastre_sharding::Program;
-use cadastre_sharding::{EvalError, Slot};
+use cadastre_sharding::versions::{Both, Diff, MapChange, map_changes};
 use clap::Args;
 use serde_json::json;
 
-use super::load::{Amount, Load, evenness, slot_amount_text};
+use super::load::{evenness_json, evenness_text, hottest_texts, place_name};
 use super::records::{self, RecordsArgs};
-use super::simulate::same_fields;
-use super::source::{self, place_text, title};
+use super::source::{self, title};
 use super::{Outcome, Stop, exit};
+use crate::commands::connect::ConnectArgs;
 use crate::commands::output::Output;
-
-/// Slots that are named as the hottest.
-const HOTTEST: usize = 5;
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// The version in force
-    old: PathBuf,
+    pub(super) old: PathBuf,
     /// The version to come
-    new: PathBuf,
+    pub(super) new: PathBuf,
     #[command(flatten)]
     records: RecordsArgs,
-    /// Answer as JSON lines
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) scan: super::census::ScanArgs,
+    #[command(flatten)]
+    pub(super) connect: ConnectArgs,
 }
 
 pub(super) fn diff(args: &DiffArgs, output: &mut Output<'_>) -> Outcome {
-    let (old, new) = (source::program(&args.old)?, source::program(&args.new)?);
-    same_fields(&old, &new)?;
-    let is_map_only = old.logic_hash() == new.logic_hash();
-    if is_map_only {
-        by_slots(&old, &new, output);
+    let both = both(&args.old, &args.new)?;
+    let changes = map_changes(&both);
+    if let Some(changes) = &changes {
+        by_slots(&both, changes, output);
     }
     if args.records.input.is_some() {
-        return by_records(args, &old, &new, output);
+        return by_records(args, &both, output);
     }
-    if is_map_only {
+    if changes.is_some() {
         return Ok(exit::DONE);
     }
     Err(Stop::usage(
-        "the versions differ in more than their places: what moves shows only on records (give a file of them, or -)",
+        "the versions differ in more than their places: what moves shows only on records (give a file of them, or -) or on the rows that there \
+         are (--scan)",
     ))
 }
 
+/// Two versions of one rule.
+pub(super) fn both(old: &Path, new: &Path) -> Result<Both, Stop> {
+    let (old, new) = (source::program(old)?, source::program(new)?);
+    Both::new(Arc::new(old), Arc::new(new)).map_err(|fault| Stop::refused(fault.to_string()))
+}
+
 /// Only the map differs: exact, without any record.
-fn by_slots(old: &Program, new: &Program, output: &mut Output<'_>) {
+fn by_slots(both: &Both, changes: &[MapChange], output: &mut Output<'_>) {
     let mut pairs: BTreeMap<(String, String), u64> = BTreeMap::new();
-    let mut moved = 0_u64;
-    for slot in (0..old.shape().slots()).map(Slot) {
-        let (from, to) = (place_text(old, slot), place_text(new, slot));
-        if from != to {
-            moved += 1;
-            *pairs.entry((from, to)).or_default() += 1;
-        }
+    let name = |id| place_name(both.place(id));
+    for change in changes {
+        *pairs
+            .entry((name(change.from), name(change.to)))
+            .or_default() += 1;
     }
-    let all = old.shape().slots();
+    let (moved, all) = (changes.len(), both.old().shape().slots());
     output.answer(
         format!("only places differ: {moved} of {all} slots move"),
         || json!({ "slots": all, "moved_slots": moved }),
@@ -80,126 +82,92 @@ fn by_slots(old: &Program, new: &Program, output: &mut Output<'_>) {
     }
 }
 
-/// What records do.
-#[derive(Default)]
-struct Moves {
-    pairs: BTreeMap<(String, String), Amount>,
-    stays: Amount,
-    moves: Amount,
-    /// Refused by one version and not by the other: (records, what the one says).
-    refused: BTreeMap<(&'static str, String), u64>,
-    old: Load,
-    new: Load,
-}
-
-fn by_records(args: &DiffArgs, old: &Program, new: &Program, output: &mut Output<'_>) -> Outcome {
-    let mut moves = Moves::default();
-    records::each(&args.records, old, |record| {
-        let fields = record.fields();
-        let outcomes = (old.evaluate(&fields), new.evaluate(&fields));
-        moves.take((old, new), outcomes, record.count, record.bytes);
+fn by_records(args: &DiffArgs, both: &Both, output: &mut Output<'_>) -> Outcome {
+    let mut diff = Diff::new(both);
+    let wide = match both.old().types().len() > both.new_version().types().len() {
+        true => both.old(),
+        false => both.new_version(),
+    };
+    records::each(&args.records, wide, |record| {
+        diff.add(&record.fields(), record.count, record.bytes);
         Ok(())
     })?;
-    moves.print(old, new, output);
-    Ok(if moves.refused.is_empty() {
-        exit::DONE
-    } else {
-        exit::FOUND
+    print(&diff, output);
+    Ok(match diff.has_refused() {
+        true => exit::FOUND,
+        false => exit::DONE,
     })
 }
 
-impl Moves {
-    fn take(
-        &mut self,
-        (old, new): (&Program, &Program),
-        outcomes: (Result<Slot, EvalError>, Result<Slot, EvalError>),
-        rows: u64,
-        bytes: u64,
-    ) {
-        match outcomes {
-            (Ok(before), Ok(after)) => {
-                self.old.add(before, rows, bytes);
-                self.new.add(after, rows, bytes);
-                let (from, to) = (old.map().place(before), new.map().place(after));
-                if from == to {
-                    self.stays.add(rows, bytes);
-                } else {
-                    self.moves.add(rows, bytes);
-                    self.pairs
-                        .entry((place_text(old, before), place_text(new, after)))
-                        .or_default()
-                        .add(rows, bytes);
-                }
-            }
-            (before, after) => {
-                for (which, outcome) in [("old", before), ("new", after)] {
-                    if let Err(why) = outcome {
-                        *self.refused.entry((which, why.to_string())).or_default() += rows;
-                    }
-                }
-            }
-        }
-    }
-
-    fn print(&self, old: &Program, new: &Program, output: &mut Output<'_>) {
-        let all = self.stays.rows.saturating_add(self.moves.rows);
-        let share = 100.0 * self.moves.rows as f64 / all.max(1) as f64;
+/// What rows do, as a table or JSON lines.
+pub(super) fn print(diff: &Diff<'_>, output: &mut Output<'_>) {
+    let both = diff.both();
+    let (old, new) = (both.old(), both.new_version());
+    let (stays, moves) = (diff.stays(), diff.moves());
+    let all = stays.rows.saturating_add(moves.rows);
+    let share = 100.0 * moves.rows as f64 / all.max(1) as f64;
+    output.answer(
+        format!(
+            "{} to {}: {} of {all} rows move ({share:.2} %), {} bytes",
+            title(old),
+            title(new),
+            moves.rows,
+            moves.bytes
+        ),
+        || {
+            json!({
+                "rows": all,
+                "moved_rows": moves.rows,
+                "moved_bytes": moves.bytes,
+                "stays_rows": stays.rows,
+            })
+        },
+    );
+    print_pairs(diff, output);
+    let sides = [
+        ("before", "old", old, diff.old()),
+        ("after", "new", new, diff.new_version()),
+    ];
+    for (when, _, program, load) in &sides {
+        let even = load.evenness(program);
+        let hottest = hottest_texts(load, program);
         output.answer(
             format!(
-                "{} to {}: {} of {all} rows move ({share:.2} %), {} bytes",
-                title(old),
-                title(new),
-                self.moves.rows,
-                self.moves.bytes
+                "{when}: {}; hottest slots {}",
+                evenness_text(even),
+                hottest.join(", ")
             ),
-            || {
-                json!({
-                    "rows": all,
-                    "moved_rows": self.moves.rows,
-                    "moved_bytes": self.moves.bytes,
-                    "stays_rows": self.stays.rows,
-                })
-            },
+            || json!({ "when": when, "evenness": evenness_json(even), "hottest": hottest }),
         );
-        self.print_pairs(output);
-        for (when, program, load) in [("before", old, &self.old), ("after", new, &self.new)] {
-            let even = evenness(&load.places(program));
-            let hottest: Vec<String> = load
-                .hottest(HOTTEST)
-                .iter()
-                .map(|(slot, amount)| slot_amount_text(program, *slot, *amount))
-                .collect();
-            output.answer(
-                format!(
-                    "{when}: {}; hottest slots {}",
-                    even.text(),
-                    hottest.join(", ")
-                ),
-                || json!({ "when": when, "evenness": even.json(), "hottest": hottest }),
-            );
-        }
-        for ((which, why), count) in &self.refused {
+    }
+    for (_, which, _, load) in &sides {
+        for (why, count) in load.refused() {
             output.answer(
                 format!("{count} rows are refused by the {which} version: {why}"),
                 || json!({ "refused_by": which, "rows": count, "why": why }),
             );
         }
     }
+}
 
-    fn print_pairs(&self, output: &mut Output<'_>) {
-        if output.is_json() {
-            for ((from, to), amount) in &self.pairs {
-                output.line(
-                    json!({ "from": from, "to": to, "rows": amount.rows, "bytes": amount.bytes }),
-                );
-            }
-        } else if !self.pairs.is_empty() {
-            let mut rows = vec![["from", "to", "rows", "bytes"].map(str::to_owned).to_vec()];
-            rows.extend(self.pairs.iter().map(|((from, to), amount)| {
-                let (rows, bytes) = (amount.rows.to_string(), amount.bytes.to_string());
-                vec![from.clone(), to.clone(), rows, bytes]
-            }));
-            output.table(&rows);
+fn print_pairs(diff: &Diff<'_>, output: &mut Output<'_>) {
+    let name = |id| place_name(diff.both().place(id));
+    let pairs = diff.pairs().iter();
+    let mut pairs: Vec<_> = pairs
+        .map(|((from, to), count)| (name(*from), name(*to), count))
+        .collect();
+    pairs.sort_unstable_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    if output.is_json() {
+        for (from, to, count) in pairs {
+            output
+                .line(json!({ "from": from, "to": to, "rows": count.rows, "bytes": count.bytes }));
         }
+    } else if !pairs.is_empty() {
+        let mut rows = vec![["from", "to", "rows", "bytes"].map(str::to_owned).to_vec()];
+        rows.extend(pairs.into_iter().map(|(from, to, count)| {
+            let (rows, bytes) = (count.rows.to_string(), count.bytes.to_string());
+            vec![from, to, rows, bytes]
+        }));
+        output.table(&rows);
     }
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use cadastre_sharding::Program;
 use cadastre_sharding::lint::Explainer;
 use cadastre_sharding::record::{Reading, TimeUnit};
+use cadastre_sharding::versions::Load;
 use cadastre_sharding::{EvalError, Literal, Slot, Value};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
-use super::load::Load;
 use super::records::{self, Record, RecordsArgs, reading};
 use super::source::{self, place_text, slot_json, slot_text, title, value_text};
 use super::{Outcome, Stop, exit};

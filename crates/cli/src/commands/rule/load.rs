@@ -1,129 +1,58 @@
-//! Load: how many rows and bytes each place and slot holds, and how even that is. Pure.
+//! Loads, as people read them.
 
+use cadastre_sharding::versions::{Count, Evenness, Load};
+use cadastre_sharding::{Place, Program, Slot};
+use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
-use cadastre_sharding::Program;
-use cadastre_sharding::Slot;
-use serde_json::{Value as Json, json};
+use super::source::slot_text;
 
-use super::source::{place_text, slot_text};
+/// Slots that are named as the hottest.
+pub(super) const HOTTEST: usize = 5;
 
-/// Rows and bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Amount {
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
-}
-
-impl Amount {
-    pub(super) fn add(&mut self, rows: u64, bytes: u64) {
-        self.rows = self.rows.saturating_add(rows);
-        self.bytes = self.bytes.saturating_add(bytes);
+/// `cluster/table`, or the table alone.
+pub(super) fn place_name(place: &Place) -> String {
+    match place.cluster.as_str() {
+        "" => place.table.clone(),
+        cluster => format!("{cluster}/{}", place.table),
     }
 }
 
-/// Counts under one rule.
-#[derive(Debug, Default)]
-pub(super) struct Load {
-    slots: BTreeMap<Slot, Amount>,
-    /// Records that the rule refuses, by what it says.
-    refused: BTreeMap<String, u64>,
+/// The rows of every place that the rule has, by name; of the empty ones too.
+pub(super) fn rows_by_place(load: &Load, program: &Program) -> BTreeMap<String, u64> {
+    let places = load.places(program).into_iter();
+    places
+        .map(|(place, count)| (place_name(place), count.rows))
+        .collect()
 }
 
-/// How even a load is: shares of the mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Evenness {
-    /// The heaviest place over the mean.
-    pub(super) highest: f64,
-    /// The lightest place over the mean.
-    pub(super) lowest: f64,
-    /// Places without any row.
-    pub(super) empty: usize,
-}
-
-impl Load {
-    pub(super) fn add(&mut self, slot: Slot, rows: u64, bytes: u64) {
-        self.slots.entry(slot).or_default().add(rows, bytes);
-    }
-
-    pub(super) fn refuse(&mut self, why: impl ToString, rows: u64) {
-        // A closed set of messages but for numbers in them: enough to see, never without bound.
-        const REASONS_MAX: usize = 100;
-        let mut why = why.to_string();
-        if self.refused.len() >= REASONS_MAX && !self.refused.contains_key(&why) {
-            "other reasons".clone_into(&mut why);
-        }
-        *self.refused.entry(why).or_default() += rows;
-    }
-
-    pub(super) fn refused(&self) -> &BTreeMap<String, u64> {
-        &self.refused
-    }
-
-    pub(super) fn slots(&self) -> &BTreeMap<Slot, Amount> {
-        &self.slots
-    }
-
-    /// The load of every place that the rule has, by name; the empty ones too.
-    pub(super) fn places(&self, program: &Program) -> BTreeMap<String, Amount> {
-        let mut places: BTreeMap<String, Amount> = BTreeMap::new();
-        for slot in (0..program.shape().slots()).map(Slot) {
-            let amount = self.slots.get(&slot).copied().unwrap_or_default();
-            places
-                .entry(place_text(program, slot))
-                .or_default()
-                .add(amount.rows, amount.bytes);
-        }
-        places
-    }
-
-    /// The slots with most rows.
-    pub(super) fn hottest(&self, count: usize) -> Vec<(Slot, Amount)> {
-        let mut slots: Vec<(Slot, Amount)> = self.slots.iter().map(|it| (*it.0, *it.1)).collect();
-        slots.sort_by_key(|(slot, amount)| (std::cmp::Reverse(amount.rows), *slot));
-        slots.truncate(count);
-        slots
-    }
-}
-
-/// How even places are; of no rows at all, as even as can be.
-pub(super) fn evenness(places: &BTreeMap<String, Amount>) -> Evenness {
-    let rows = || places.values().map(|amount| amount.rows);
-    let mean = rows().sum::<u64>() as f64 / places.len().max(1) as f64;
-    let share = |rows: Option<u64>| {
-        if mean == 0.0 {
-            1.0
-        } else {
-            rows.unwrap_or(0) as f64 / mean
-        }
+/// `heaviest 1.50 of the mean, lightest 0.50, 1 empty`
+pub(super) fn evenness_text(even: Evenness) -> String {
+    let empty = match even.empty {
+        0 => String::new(),
+        n => format!(", {n} empty"),
     };
-    Evenness {
-        highest: share(rows().max()),
-        lowest: share(rows().min()),
-        empty: rows().filter(|rows| *rows == 0).count(),
-    }
+    format!(
+        "heaviest {:.2} of the mean, lightest {:.2}{empty}",
+        share(even.max_permille),
+        share(even.min_permille)
+    )
 }
 
-impl Evenness {
-    pub(super) fn text(self) -> String {
-        let empty = match self.empty {
-            0 => String::new(),
-            n => format!(", {n} empty"),
-        };
-        format!(
-            "heaviest {:.2} of the mean, lightest {:.2}{empty}",
-            self.highest, self.lowest
-        )
-    }
-
-    pub(super) fn json(self) -> Json {
-        json!({ "highest": self.highest, "lowest": self.lowest, "empty": self.empty })
-    }
+pub(super) fn evenness_json(even: Evenness) -> Json {
+    json!({ "highest": share(even.max_permille), "lowest": share(even.min_permille), "empty": even.empty })
 }
 
-/// `(7, 31) 12 rows`
-pub(super) fn slot_amount_text(program: &Program, slot: Slot, amount: Amount) -> String {
-    format!("{} {} rows", slot_text(program, slot), amount.rows)
+/// Of the mean.
+pub(super) fn share(permille: u64) -> f64 {
+    permille as f64 / 1000.0
+}
+
+/// `(7, 31) 12 rows` for each of the hottest slots.
+pub(super) fn hottest_texts(load: &Load, program: &Program) -> Vec<String> {
+    let text =
+        |(slot, count): (Slot, Count)| format!("{} {} rows", slot_text(program, slot), count.rows);
+    load.hottest(HOTTEST).into_iter().map(text).collect()
 }
 
 #[cfg(test)]
@@ -132,52 +61,25 @@ mod tests {
 
     #[test]
     fn evenness_is_told_in_means() {
-        let of = |rows: &[u64]| {
-            let named = rows.iter().enumerate();
-            evenness(
-                &named
-                    .map(|(at, rows)| {
-                        (
-                            at.to_string(),
-                            Amount {
-                                rows: *rows,
-                                bytes: 0,
-                            },
-                        )
-                    })
-                    .collect(),
-            )
+        let program = Program::parse(
+            "rule r version 1; field a: i64; dimension d 0 to 1; else (a % 2); place table \"t_{d}\";",
+        )
+        .unwrap();
+        let of = |rows: [u64; 2]| {
+            let mut load = Load::default();
+            for (slot, rows) in rows.into_iter().enumerate().filter(|it| it.1 > 0) {
+                load.add(Slot(slot as u32), rows, 0);
+            }
+            evenness_text(load.evenness(&program))
         };
+        assert_eq!(of([1, 3]), "heaviest 1.50 of the mean, lightest 0.50");
         assert_eq!(
-            of(&[1, 3]),
-            Evenness {
-                highest: 1.5,
-                lowest: 0.5,
-                empty: 0
-            }
+            of([0, 4]),
+            "heaviest 2.00 of the mean, lightest 0.00, 1 empty"
         );
         assert_eq!(
-            of(&[0, 4]),
-            Evenness {
-                highest: 2.0,
-                lowest: 0.0,
-                empty: 1
-            }
-        );
-        assert_eq!(
-            of(&[0, 0]).text(),
+            of([0, 0]),
             "heaviest 1.00 of the mean, lightest 1.00, 2 empty"
         );
-        assert_eq!(of(&[]).highest, 1.0);
-    }
-
-    #[test]
-    fn reasons_are_bounded() {
-        let mut load = Load::default();
-        for number in 0..1_000 {
-            load.refuse(format!("reason {number}"), 1);
-        }
-        assert_eq!(load.refused().len(), 101);
-        assert_eq!(load.refused()["other reasons"], 900);
     }
 }

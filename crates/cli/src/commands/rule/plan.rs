@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cadastre_sharding::record::TimeUnit;
-use cadastre_sharding::versions::{Observed, Plan, Target, grow, isolate, split};
+use cadastre_sharding::versions::{Load, Observed, Plan, Target, grow, isolate, split};
 use cadastre_sharding::{Literal, Program, RuleError, Slot};
 use clap::Args;
 use serde_json::json;
 
-use super::load::Load;
 use super::records::{self, RecordsArgs, reading};
 use super::source::{self, slot_text, title};
 use super::{Outcome, Stop, exit};

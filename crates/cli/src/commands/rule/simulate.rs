@@ -3,18 +3,16 @@
 use std::path::PathBuf;
 
 use cadastre_sharding::Program;
+use cadastre_sharding::versions::Load;
 use clap::Args;
 use serde_json::json;
 
-use super::load::{Load, evenness, slot_amount_text};
+use super::load::{evenness_json, evenness_text, hottest_texts, rows_by_place};
 use super::records::{self, Record, RecordsArgs};
 use super::source::{self, title};
 use super::svg::{self, Bar};
 use super::{Outcome, Stop, exit};
 use crate::commands::output::Output;
-
-/// Slots that are named as the hottest.
-const HOTTEST: usize = 5;
 
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
@@ -113,8 +111,8 @@ pub(super) fn same_fields(old: &Program, new: &Program) -> Result<(), Stop> {
 }
 
 fn bars(before: &Side, after: Option<&Side>) -> Vec<Bar> {
-    let old = before.load.places(&before.program);
-    let new = after.map(|side| side.load.places(&side.program));
+    let old = rows_by_place(&before.load, &before.program);
+    let new = after.map(|side| rows_by_place(&side.load, &side.program));
     let mut names: Vec<&String> = old.keys().collect();
     names.extend(new.iter().flat_map(|it| it.keys()));
     names.sort();
@@ -123,10 +121,8 @@ fn bars(before: &Side, after: Option<&Side>) -> Vec<Bar> {
         .into_iter()
         .map(|name| Bar {
             name: name.clone(),
-            before: old.get(name).map_or(0, |it| it.rows),
-            after: new
-                .as_ref()
-                .map(|new| new.get(name).map_or(0, |it| it.rows)),
+            before: old.get(name).copied().unwrap_or(0),
+            after: new.as_ref().map(|new| new.get(name).copied().unwrap_or(0)),
         })
         .collect()
 }
@@ -151,20 +147,16 @@ fn table(output: &mut Output<'_>, bars: &[Bar], both: bool) {
 }
 
 fn summary(output: &mut Output<'_>, when: &str, side: &Side) {
-    let even = evenness(&side.load.places(&side.program));
-    let hottest = side.load.hottest(HOTTEST);
-    let texts: Vec<String> = hottest
-        .iter()
-        .map(|(slot, amount)| slot_amount_text(&side.program, *slot, *amount))
-        .collect();
+    let even = side.load.evenness(&side.program);
+    let texts = hottest_texts(&side.load, &side.program);
     output.answer(
         format!(
             "{when} ({}): {}; hottest slots {}",
             title(&side.program),
-            even.text(),
+            evenness_text(even),
             texts.join(", ")
         ),
-        || json!({ "when": when, "version": side.program.rule().version, "evenness": even.json(), "hottest": texts }),
+        || json!({ "when": when, "version": side.program.rule().version, "evenness": evenness_json(even), "hottest": texts }),
     );
     for (why, count) in side.load.refused() {
         output.answer(

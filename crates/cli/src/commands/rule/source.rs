@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Stop> {
 }
 
 /// Reads and compiles a rule.
-pub(super) fn program(path: &Path) -> Result<Program, Stop> {
+pub(in crate::commands) fn program(path: &Path) -> Result<Program, Stop> {
     let bytes = read(path, limits::CODE_BYTES_MAX)?;
     let rule = if bytes.starts_with(BYTES_MAGIC) {
         cadastre_sharding::decode(&bytes)
