@@ -54,6 +54,18 @@ pub struct StartArgs {
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<PathBuf>,
+    /// Where tables lie: hdfs://nameservice/folder, or nothing for the data directory [default: the data directory]
+    #[arg(long, value_name = "URI")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// Directory with Hadoop's core-site.xml and hdfs-site.xml, for --store [default: HADOOP_CONF_DIR]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hdfs_conf_dir: Option<PathBuf>,
+    /// Who this server is to HDFS, for --store [default: HADOOP_USER_NAME, or the operating system's user]
+    #[arg(long, value_name = "USER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hdfs_user: Option<String>,
     /// Memory for all caches and memtables, e.g. 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +126,12 @@ pub struct StartArgs {
 pub struct Settings {
     /// Directory that holds everything.
     pub data: PathBuf,
+    /// Where tables lie; empty = in the data directory.
+    pub store: String,
+    /// Hadoop's configuration; empty = `HADOOP_CONF_DIR`.
+    pub hdfs_conf_dir: PathBuf,
+    /// Who this server is to HDFS; empty = whoever Hadoop's own clients would be.
+    pub hdfs_user: String,
     /// Memory as text.
     pub memory: String,
     /// Address to listen on.
@@ -146,6 +164,9 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             data: PathBuf::from("cadastre-data"),
+            store: String::new(),
+            hdfs_conf_dir: PathBuf::new(),
+            hdfs_user: String::new(),
             memory: "1GiB".to_owned(),
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             advertise: String::new(),
@@ -198,6 +219,12 @@ impl Settings {
         }
         if self.region_servers == 0 {
             return Err("region_servers must be at least 1".to_owned());
+        }
+        if !self.store.is_empty() && !self.store.starts_with("hdfs://") {
+            return Err(format!(
+                "store = '{}' is no place that is known: hdfs://nameservice/folder, or nothing for the data directory",
+                self.store
+            ));
         }
         Ok(())
     }
@@ -313,6 +340,12 @@ mod tests {
             ("2GiB", 8)
         );
         assert_eq!(settings.zookeeper_port, 2181);
+        let elsewhere = StartArgs {
+            store: Some("s3://bucket".to_owned()),
+            ..StartArgs::default()
+        };
+        let error = Settings::load(&elsewhere).unwrap_err();
+        assert!(error.contains("hdfs://nameservice"), "{error}");
         std::fs::write(&file, "memry = \"2GiB\"\n").unwrap();
         let error = Settings::load(&args).unwrap_err();
         assert!(error.contains("memry"), "{error}");

@@ -8,4 +8,5 @@ pub mod commands;
 pub mod config;
 pub mod logging;
 pub mod node;
+mod place;
 pub mod start;

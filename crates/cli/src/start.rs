@@ -10,12 +10,11 @@ use cadastre_env::{RealEnv, RealEnvConfig};
 use cadastre_store::StoreConfig;
 use cadastre_types::{Code, Error};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use object_store::local::LocalFileSystem;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Settings, StartArgs, WalSync};
 use crate::node::{Node, NodeConfig};
-use crate::{admin, logging};
+use crate::{admin, logging, place};
 
 /// Threads for flushes, compactions and the like.
 const BACKGROUND_THREADS: usize = 2;
@@ -82,16 +81,15 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
     // Signals are taken from here on: one that comes during the start ends it, which leaves no more behind than a crash.
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-    // Every file is synced before its name is given, in both sync modes: the log is cut after a flush (C17).
-    let objects = LocalFileSystem::new_with_prefix(&settings.data)
-        .map_err(|error| format!("cannot use {}: {error}", settings.data.display()))?
-        .with_fsync(true)
-        // The directories of a deleted region go with its last file.
-        .with_automatic_cleanup(true);
-    let starting = Node::start(env.clone(), Arc::new(objects), node_config(&settings)?);
+    let starting = async {
+        let objects = place::objects(&env, &settings).await?;
+        let config = node_config(&settings)?;
+        let starting = Node::start(env.clone(), objects, config);
+        starting.await.map_err(|error| why(&error, &settings))
+    };
     let node = tokio::select! {
         biased;
-        node = starting => node.map_err(|error| why(&error, &settings))?,
+        node = starting => node?,
         _ = terminate.recv() => return Err(STOPPED_EARLY.to_owned()),
         _ = interrupt.recv() => return Err(STOPPED_EARLY.to_owned()),
     };
@@ -117,11 +115,15 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
     Ok(())
 }
 
-/// Why the start failed: what is wrong with the data directory is said with its name.
+/// Why the start failed: what is wrong with the place of the tables is said with its name.
 fn why(error: &Error, settings: &Settings) -> String {
     match error.code() {
         Code::Corrupt | Code::DoNotRetryIo => {
-            format!("{}: {}", settings.data.display(), error.message())
+            let place = match &*settings.store {
+                "" => settings.data.display().to_string(),
+                store => store.to_owned(),
+            };
+            format!("{place}: {}", error.message())
         }
         _ => error.message().to_owned(),
     }
@@ -133,6 +135,7 @@ fn node_config(settings: &Settings) -> Result<NodeConfig, String> {
         WalSync::Fdatasync => cadastre_store::WalSync::Fdatasync,
         WalSync::Write => cadastre_store::WalSync::Write,
     };
+    store.shared_store = !settings.store.is_empty();
     let rpc = rpc_limits(settings.memory_bytes()?, settings.slow_call_ms);
     Ok(NodeConfig {
         bind: settings.bind,

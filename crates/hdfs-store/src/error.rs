@@ -68,7 +68,12 @@ pub(crate) fn of_object(path: &str, error: Error) -> object_store::Error {
             path,
             source: error.into(),
         },
-        _ if matches!(error.code(), Code::Unsupported | Code::DoNotRetryIo) => {
+        // The one kind that SlateDB does not repeat without end: what is damaged on every DataNode stays so.
+        _ if matches!(
+            error.code(),
+            Code::Unsupported | Code::DoNotRetryIo | Code::Corrupt
+        ) =>
+        {
             object_store::Error::NotSupported {
                 source: error.into(),
             }

@@ -42,21 +42,22 @@ impl Located {
             return Err(Error::unsupported(format!("{path}: encryption")));
         }
         let blocks = status.locations.take().map_or_else(Vec::new, |l| l.blocks);
+        let strange = |what: String| Error::new(Code::Io, format!("{path}: {what}"));
         // They cover the file, one after the other.
         let mut at = 0;
         for block in &blocks {
             if block.offset != at {
-                return Err(Error::corrupt(format!(
-                    "{path}: a block at byte {}, not {at}",
+                return Err(strange(format!(
+                    "a block at byte {}, not {at}",
                     block.offset
                 )));
             }
             at += block.b.num_bytes();
         }
         if at != status.length {
-            return Err(Error::corrupt(format!(
-                "{path}: {} bytes, of which {at} have blocks",
-                status.length
+            let length = status.length;
+            return Err(strange(format!(
+                "{length} bytes, of which {at} have blocks"
             )));
         }
         Ok(Some(Self { status, blocks }))

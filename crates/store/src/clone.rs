@@ -139,7 +139,7 @@ impl<E: Env> Store<E> {
             .filter(VersionedManifest::initialized)
             .ok_or_else(|| Error::corrupt(format!("{path} has no manifest")))?;
         let replay_after = manifest.replay_after_wal_id();
-        if self.shared.log.has_unflushed(path, replay_after) {
+        if self.shared.has_unflushed(path, replay_after).await? {
             return Err(not_ready(format!(
                 "{path} has writes that are in the log only"
             )));
@@ -180,7 +180,7 @@ impl<E: Env> Store<E> {
         clock.raise(ticks);
         let seed = self.seed(&format!("clone {path}"));
         let objects = Arc::clone(&self.shared.objects);
-        let log = self.shared.log.admin();
+        let log = self.shared.wal_admin();
         let cloning = {
             let path = path.clone();
             self.shared.env.background("clone", async move {

@@ -12,6 +12,7 @@ use cadastre_types::{Code, Error, Result};
 use object_store::path::Path;
 use rand::RngCore;
 use slatedb::config::{CompressionCodec, FlushOptions, FlushType, WriteOptions};
+use slatedb::wal::WriterInit;
 use slatedb::{Db, DbSnapshot, DbStatus, ErrorKind, MergeOperator, WriteBatch};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
@@ -21,6 +22,7 @@ use crate::error::from_slatedb;
 use crate::key::RowCodec;
 use crate::log::Lane;
 use crate::nonces::Moment;
+use crate::object_log::ObjectLog;
 use crate::region::RegionShared;
 use crate::store::StoreShared;
 
@@ -66,6 +68,8 @@ pub(crate) struct Database<E: Env> {
     pub(crate) recipe: Recipe,
     pub(crate) clock: Arc<RegionClock<E::Clock>>,
     pub(crate) lane: Arc<Lane>,
+    /// Its own log where machines share the store; then the lane has nothing of it.
+    pub(crate) object_log: Option<ObjectLog<E>>,
     pub(crate) epoch: u64,
     /// Sequence number of the last write before this open.
     pub(crate) opened_at: u64,
@@ -99,6 +103,8 @@ impl<E: Env> Database<E> {
         expected_epoch: Option<u64>,
     ) -> Result<Arc<Self>> {
         store.check_room()?;
+        // Whoever has taken the store over fences us once, and we do not fence it in turn.
+        store.check_owner().await?;
         let number = store.next_open();
         let clock = RegionClock::new(store.env.clock().clone());
         let lane = store.log.lane_here();
@@ -110,8 +116,12 @@ impl<E: Env> Database<E> {
                 replayed.fetch_add(bytes as u64, Ordering::Relaxed);
             })
         };
-        let wal = Box::new(store.log.wal(path, &lane, seen));
         let recipe = recipe(&store, path, number, &clock, form);
+        let object_log = store.object_log(path);
+        let wal: Box<dyn WriterInit> = match &object_log {
+            Some(log) => Box::new(log.wal(seen)),
+            None => Box::new(store.log.wal(path, &lane, seen)),
+        };
         let seed = store
             .env
             .rng(&format!("database {path} {number}"))
@@ -149,6 +159,7 @@ impl<E: Env> Database<E> {
             recipe,
             clock,
             lane,
+            object_log,
         });
         database.store.add_open(&database);
         let replayed = usize::try_from(replayed.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
@@ -254,7 +265,10 @@ impl<E: Env> Database<E> {
             ));
         }
         self.wait_for_relief().await?;
-        self.store.log.admit(&self.lane, bytes).await
+        match &self.object_log {
+            Some(log) => log.admit(bytes).await,
+            None => self.store.log.admit(&self.lane, bytes).await,
+        }
     }
 
     /// Why the database cannot take a write now.
@@ -398,7 +412,9 @@ impl<E: Env> Database<E> {
         self.store.remove_open(self);
         closed.map_err(|e| from_slatedb(&e).context(format!("closing {}", self.path)))?;
         // A database that failed or was fenced closes without a flush: then the log is still needed.
-        if self.db.manifest().last_l0_seq() < self.written.load(Ordering::SeqCst) {
+        if self.object_log.is_some()
+            || self.db.manifest().last_l0_seq() < self.written.load(Ordering::SeqCst)
+        {
             return Ok(());
         }
         self.store

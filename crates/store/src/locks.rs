@@ -230,7 +230,10 @@ impl<E: Env> RowLocks<E> {
         let Self { held, _open, .. } = self;
         drop(held);
         let database = &region.database;
-        if durability == Durability::FsyncWal && database.store.config.wal_sync == WalSync::Write {
+        if durability == Durability::FsyncWal
+            && database.store.config.wal_sync == WalSync::Write
+            && database.object_log.is_none()
+        {
             database.lane.sync().await?;
         }
         database.wait_durable(sequence).await?;

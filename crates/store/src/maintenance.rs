@@ -73,9 +73,13 @@ async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
 }
 
 async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
+    if let Err(error) = store.check_owner().await {
+        tracing::warn!(%error, "looking whether another server has taken the store over");
+    }
     flush_by_budget(store).await;
     truncate_log(store).await;
     let open = store.open_databases();
+    truncate_object_logs(&open).await;
     {
         let paths: BTreeSet<&Arc<str>> = open.iter().map(|database| &database.path).collect();
         let mut garbage = state.garbage.lock().expect("not poisoned");
@@ -169,6 +173,23 @@ async fn truncate_log<E: Env>(store: &Arc<StoreShared<E>>) {
         if !flushed_any {
             // Held back by regions that are not open here; they are flushed when they are opened, or deleted.
             return;
+        }
+    }
+}
+
+/// Removes what databases with logs of their own have in their files.
+async fn truncate_object_logs<E: Env>(open: &[Arc<Database<E>>]) {
+    for database in open {
+        let Some(log) = &database.object_log else {
+            continue;
+        };
+        if database.is_closed() {
+            continue;
+        }
+        let replay_after = database.db.manifest().replay_after_wal_id();
+        if let Err(error) = log.truncate(replay_after).await {
+            // The next turn goes on.
+            tracing::warn!(path = &*database.path, %error, "the log cannot be truncated");
         }
     }
 }

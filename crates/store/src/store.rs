@@ -12,6 +12,7 @@ use cadastre_types::{Code, Error, RegionInfo, Result, TableDescriptor};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use slatedb::wal::WalAdmin;
 use tokio::sync::Notify;
 
 use crate::cache::BlockCache;
@@ -22,7 +23,9 @@ use crate::error::{from_io, from_object_store};
 use crate::kv::Kv;
 use crate::log::{Follower, FoundLog, Log, LogConfig};
 use crate::maintenance;
+use crate::object_log::{ObjectAdmin, ObjectLog};
 use crate::objects::Objects;
+use crate::owner;
 use crate::planted::Plant;
 use crate::region::Region;
 use crate::row_cache::RowCache;
@@ -74,6 +77,8 @@ pub struct StoreConfig {
     pub checkpoint_lifetime_ms: u64,
     /// Age below which garbage collection leaves files alone, ms: longer than any stalled process may live.
     pub garbage_min_age_ms: u64,
+    /// The objects are on a store that machines share: the logs lie there, too, and the data directory keeps nothing that counts.
+    pub shared_store: bool,
     /// A fault for the tests to find (T10).
     #[cfg(feature = "planted-faults")]
     pub planted: Option<crate::Planted>,
@@ -97,6 +102,7 @@ impl StoreConfig {
             compact_at_files: 4,
             checkpoint_lifetime_ms: 15 * 60 * 1000,
             garbage_min_age_ms: 10 * 60 * 1000,
+            shared_store: false,
             #[cfg(feature = "planted-faults")]
             planted: None,
         }
@@ -182,6 +188,47 @@ impl<E: Env> StoreShared<E> {
         Ok(())
     }
 
+    /// The log of a database of its own, where machines share the store.
+    pub(crate) fn object_log(&self, path: &str) -> Option<ObjectLog<E>> {
+        self.config.shared_store.then(|| {
+            ObjectLog::new(
+                self.env.clone(),
+                Arc::clone(&self.objects),
+                path,
+                self.log.record_max(),
+                Duration::from_millis(self.config.garbage_min_age_ms),
+            )
+        })
+    }
+
+    /// Whether a closed database has rows in its log that are not known to be in its own files.
+    pub(crate) async fn has_unflushed(&self, path: &str, replay_after: u64) -> Result<bool> {
+        if self.config.shared_store {
+            let admin = ObjectAdmin::new(self.env.clone(), Arc::clone(&self.objects));
+            return admin.has_unflushed(path, replay_after).await;
+        }
+        Ok(self.log.has_unflushed(path, replay_after))
+    }
+
+    /// The log's side of SlateDB's administration.
+    pub(crate) fn wal_admin(&self) -> Arc<dyn WalAdmin> {
+        if self.config.shared_store {
+            return Arc::new(ObjectAdmin::new(
+                self.env.clone(),
+                Arc::clone(&self.objects),
+            ));
+        }
+        self.log.admin()
+    }
+
+    /// Ends the process when another one has taken the store over.
+    pub(crate) async fn check_owner(&self) -> Result<()> {
+        if !self.config.shared_store {
+            return Ok(());
+        }
+        owner::check(&self.env, &*self.objects, self.start_code).await
+    }
+
     pub(crate) fn add_open(&self, database: &Arc<Database<E>>) {
         self.open_map()
             .insert(Arc::clone(&database.path), Arc::downgrade(database));
@@ -235,7 +282,10 @@ impl<E: Env> Store<E> {
             found,
         )
         .await?;
-        let start_code = starts.take(&env).await?;
+        let mut start_code = starts.take(&env).await?;
+        if config.shared_store {
+            start_code = owner::take(&*objects, start_code).await?;
+        }
         let shared = Arc::new(StoreShared {
             cache: Arc::new(BlockCache::new(config.block_cache_bytes)),
             rows: Arc::new(RowCache::new(config.row_cache_bytes, config.plant())),
@@ -344,6 +394,9 @@ impl<E: Env> Store<E> {
         after: Option<u64>,
         bytes_max: u64,
     ) -> Result<Follower<E>> {
+        if self.shared.config.shared_store {
+            return Err(Error::unsupported("following a log on a shared store"));
+        }
         let path = region_path(info);
         self.shared.log.follow(name, &path, after, bytes_max).await
     }

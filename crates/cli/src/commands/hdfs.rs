@@ -239,9 +239,8 @@ impl HdfsArgs {
     fn user(&self) -> Result<User> {
         let own = match &self.user {
             Some(user) => user.clone(),
-            None => std::env::var("USER")
-                .or_else(|_| std::env::var("LOGNAME"))
-                .map_err(|_| Error::invalid("nothing says who calls: give --user"))?,
+            None => system_user()
+                .ok_or_else(|| Error::invalid("nothing says who calls: give --user"))?,
         };
         Ok(match &self.proxy_user {
             None => User::new(own),
@@ -253,7 +252,20 @@ impl HdfsArgs {
     }
 }
 
-fn read_dir(conf: &mut Conf, dir: &Path) -> Result<()> {
+/// The operating system's user.
+pub(crate) fn system_user() -> Option<String> {
+    let of = |name| {
+        let user = std::env::var(name).ok();
+        user.filter(|user| !user.is_empty())
+    };
+    of("USER").or_else(|| of("LOGNAME"))
+}
+
+/// Reads Hadoop's own files.
+///
+/// # Errors
+/// If there are none, or they are no configuration.
+pub(crate) fn read_dir(conf: &mut Conf, dir: &Path) -> Result<()> {
     let mut found = false;
     for name in FILES {
         let path = dir.join(name);

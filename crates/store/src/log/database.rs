@@ -277,7 +277,7 @@ impl<E: Env> WriterInit for LogWal<E> {
 
 /// The latest time that a manifest has seen, ms: SlateDB refuses for good a file whose name, which holds the time it was made, is
 /// older than those before it (C8).
-fn latest_tick(manifest: &VersionedManifest) -> i64 {
+pub(crate) fn latest_tick(manifest: &VersionedManifest) -> i64 {
     let views = manifest.all_sst_views();
     let names = views.flat_map(|view| [view.id, view.sst.id.value()]);
     let compacted = [

@@ -33,9 +33,11 @@ pub(crate) use format::fuzz_records;
 #[cfg(feature = "fuzzing")]
 pub(crate) use recover::fuzz_segment;
 
+pub(crate) use database::latest_tick;
 use database::{DatabaseLog, LogWal};
 use follow::HoldsFile;
 pub use follow::{Follower, LogBatch, LogChange};
+pub(crate) use format::{Encoded, GroupBuilder, Record, group_at, records};
 use holds::Holds;
 use index::Index;
 pub(crate) use lane::Lane;

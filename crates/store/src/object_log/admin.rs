@@ -1,0 +1,107 @@
+//! What SlateDB, and whoever clones regions, asks of the logs of closed databases: whether they have rows that are nowhere else.
+//!
+//! A row up to the manifest's last flushed sequence number is in a file, whatever its object's number: a flush takes the number that was
+//! durable when it began.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cadastre_env::Env;
+use cadastre_types::Result;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use slatedb::VersionedManifest;
+use slatedb::wal::{WalAdmin, WalError, WalFileRange, WalGc};
+
+use super::{ObjectLog, content, unavailable};
+use crate::error::from_slatedb;
+
+/// The logs' side of SlateDB's administration.
+pub(crate) struct ObjectAdmin<E: Env> {
+    env: E,
+    objects: Arc<dyn ObjectStore>,
+}
+
+impl<E: Env> ObjectAdmin<E> {
+    pub(crate) fn new(env: E, objects: Arc<dyn ObjectStore>) -> Self {
+        Self { env, objects }
+    }
+
+    /// Whether a closed database has rows in its log that are not in its files.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`.
+    pub(crate) async fn has_unflushed(&self, path: &str, replay_after: u64) -> Result<bool> {
+        let objects = Arc::clone(&self.objects);
+        let log = ObjectLog::new(self.env.clone(), objects, path, 0, Duration::ZERO);
+        let shared = &log.0;
+        let admin =
+            slatedb::admin::Admin::builder(path.to_owned(), Arc::clone(&self.objects)).build();
+        let manifest = admin.read_manifest(None).await;
+        let manifest = manifest.map_err(|error| from_slatedb(&error))?;
+        let flushed = manifest.map_or(0, |manifest| manifest.last_l0_seq());
+        // The newest first: most have nothing, and what has something has it there.
+        let numbers = shared.numbers().await?;
+        for number in numbers.into_iter().rev() {
+            if number <= replay_after {
+                break;
+            }
+            let Some(bytes) = shared.get(number).await? else {
+                continue;
+            };
+            let rows = content::decode(path, number, &bytes)?.rows;
+            if rows.iter().any(|row| row.seq > flushed) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Objects go by what is flushed ([`ObjectLog::truncate`]), and with the database.
+struct NoGarbage;
+
+#[async_trait]
+impl WalGc for NoGarbage {
+    async fn collect(
+        &self,
+        _referenced: Vec<WalFileRange>,
+        _min_age: Duration,
+        _dry_run: bool,
+    ) -> Result<(), WalError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<E: Env> WalAdmin for ObjectAdmin<E> {
+    fn garbage_collector(&self, _path: &Path) -> Arc<dyn WalGc> {
+        Arc::new(NoGarbage)
+    }
+
+    /// Whoever deletes a database deletes all below its path.
+    async fn delete_wal(&self, _path: &Path, _dry_run: bool) -> Result<Vec<String>, WalError> {
+        Ok(Vec::new())
+    }
+
+    async fn is_empty(
+        &self,
+        path: &Path,
+        replay_after: u64,
+        _last_seen: u64,
+    ) -> Result<bool, WalError> {
+        let unflushed = self.has_unflushed(path.as_ref(), replay_after).await;
+        unflushed.map(|has| !has).map_err(unavailable)
+    }
+
+    async fn clone_wal(
+        &self,
+        _from: &Path,
+        manifest: VersionedManifest,
+        _to: &Path,
+    ) -> Result<(u64, u64), WalError> {
+        let after = manifest.replay_after_wal_id();
+        Ok((after, after))
+    }
+}
