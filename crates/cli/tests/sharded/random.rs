@@ -10,7 +10,7 @@ use cadastre_types::{
 use super::*;
 
 /// Rules; each has its tables made and dropped.
-const CASES: u64 = 12;
+const CASES: u64 = 8;
 
 /// Operations on each.
 const OPERATIONS: usize = 150;
