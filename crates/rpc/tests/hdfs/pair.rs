@@ -83,7 +83,7 @@ impl Pair {
     pub(crate) fn conf(&self) -> Conf {
         let mut conf = Conf::default();
         for file in ["core-site.xml", "hdfs-site.xml"] {
-            let text = std::fs::read_to_string(self.dir.join("conf").join(file)).unwrap();
+            let text = std::fs::read_to_string(self.conf_dir().join(file)).unwrap();
             conf.read(file, &text).unwrap();
         }
         // The observer only where it is asked for.

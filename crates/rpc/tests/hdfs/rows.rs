@@ -21,6 +21,7 @@ type Test = fn(Pair) -> BoxFuture<'static, ()>;
 pub(crate) const ALL: &[(&str, Test)] = &[
     ("a session", |pair| Box::pin(session(pair))),
     ("standby", |pair| Box::pin(standby(pair))),
+    ("standby for ever", |pair| Box::pin(endless_standby(pair))),
     ("hedging", |pair| Box::pin(hedging(pair))),
     ("safe mode", |pair| Box::pin(safe_mode(pair))),
     ("refusals", |pair| Box::pin(refusals(pair))),
@@ -129,6 +130,30 @@ async fn standby(pair: Pair) {
     };
     let (answer, ()) = futures::join!(call, later);
     assert!(answer.unwrap().result);
+}
+
+/// The wait for somebody to become active ends, and the error names both with what they said.
+async fn endless_standby(pair: Pair) {
+    let active = pair.active().await;
+    pair.make_standby(active).await;
+    let mut conf = pair.conf();
+    conf.set("dfs.client.failover.max.attempts", "4", "test");
+    let client = pair.client(&conf, pair.engine(10_000), None).await;
+    let error = client.mkdirs(mkdirs("/rows/never")).await.unwrap_err();
+    pair.make_active(active).await;
+    assert_eq!(exception(&error), "org.apache.hadoop.ipc.StandbyException");
+    assert!(
+        error.message().contains("failovers (4) exceeded"),
+        "{error}"
+    );
+    for at in [0, 1] {
+        let state = format!(
+            "{}: Operation category WRITE is not supported in state standby",
+            pair.address(at)
+        );
+        assert!(error.message().contains(&state), "{error}");
+    }
+    assert_eq!(file_id(&client, "/rows/never").await, None);
 }
 
 async fn hedging(pair: Pair) {
