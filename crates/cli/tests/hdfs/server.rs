@@ -29,7 +29,14 @@ impl Server {
         let data = tempfile::tempdir().unwrap();
         let log = pair.conf_dir().join(format!("../server-{folder}.log"));
         let log = std::fs::File::options().create(true).append(true).open(log);
-        let mut process = Command::new(env!("CARGO_BIN_EXE_cadastre"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cadastre"));
+        // This test's own variables are no settings of a server.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CADASTRE_") {
+                command.env_remove(name);
+            }
+        }
+        let mut process = command
             .args([
                 "start", "--json", "--memory", "128MiB", "--cores", "1", "--data",
             ])

@@ -361,7 +361,11 @@ async fn one_winner(pair: Pair) {
     for round in 0..10 {
         let path = Path::from(format!("p/{round}"));
         let put = async |at: usize| {
-            let store = if at % 2 == 0 { &first } else { &second };
+            let store = if at.is_multiple_of(2) {
+                &first
+            } else {
+                &second
+            };
             let payload = format!("{at}").into();
             store.put_opts(&path, payload, PutMode::Create.into()).await
         };
@@ -390,7 +394,11 @@ async fn answers_lost(pair: Pair) {
     for round in 0..5 {
         let path = Path::from(format!("p/{round}"));
         let put = async |at: usize| {
-            let store = if at % 2 == 0 { &first } else { &second };
+            let store = if at.is_multiple_of(2) {
+                &first
+            } else {
+                &second
+            };
             let payload = format!("{at}").into();
             store.put_opts(&path, payload, PutMode::Create.into()).await
         };

@@ -23,7 +23,7 @@ pub(crate) const ALL: &[(&str, Test)] = &[
 ];
 
 /// Failovers in CI; `CADASTRE_HDFS_FAILOVERS` for more.
-const FAILOVERS: u32 = 3;
+const FAILOVERS: u32 = 2;
 
 const WRITERS: usize = 6;
 
