@@ -297,6 +297,8 @@ pub struct Action {
     pub row: &'static str,
     /// Why no more tries are made, if that is for their number.
     pub reason: Option<Exhausted>,
+    /// This server cannot do it now, and another one that was not asked yet may: that one first, then the delay.
+    pub elsewhere_first: bool,
 }
 
 impl Action {
@@ -315,6 +317,7 @@ impl Action {
             delay: Duration::ZERO,
             row,
             reason: None,
+            elsewhere_first: false,
         }
     }
 }
@@ -431,6 +434,7 @@ fn by_table(numbers: &Failover, class: Class, counts: Counts, mark: Mark, chance
             Retry | FailOver => delay(numbers, grows, chance),
         },
         row: row.id,
+        elsewhere_first: decision == FailOver && row.delay == Failovers,
         reason: match row.when {
             When::FailoversUsedUp => Some(Exhausted::Failovers(
                 counts.failovers,

@@ -25,6 +25,10 @@ pub trait ProxyProvider: Send + Sync {
     fn current(&self) -> Arc<dyn Invoker>;
     /// The current one, which this is, failed: take another.
     fn fail_over(&self, failed: &Arc<dyn Invoker>);
+    /// How many servers there are to fail over among, as far as that is known here.
+    fn servers(&self) -> usize {
+        1
+    }
     /// Whether an answer to this method shows that the current server is active; not where others answer, too.
     fn shows_active(&self, _: &Method) -> bool {
         true
@@ -61,6 +65,10 @@ impl ConfiguredFailover {
 }
 
 impl ProxyProvider for ConfiguredFailover {
+    fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
     fn current(&self) -> Arc<dyn Invoker> {
         Arc::clone(&self.servers[self.at.load(Ordering::Acquire) % self.servers.len()])
     }

@@ -298,6 +298,10 @@ impl<C: Clock> Proxy<C> {
             if let Some(time) = shared.policies.time {
                 action.end_by(time, shared.clock.mono() - start);
             }
+            let at_once = progress.elsewhere_first(&action, shared.provider.servers());
+            if at_once {
+                action.delay = Duration::ZERO;
+            }
             shared.tell(Event::Failed {
                 call: &call,
                 failed: &failed,
@@ -309,7 +313,11 @@ impl<C: Clock> Proxy<C> {
             // Before the check of the guard: who wakes late finds the work done. Woken early only every other time: an answer that says
             // nothing about this call must not make it spin.
             let may_wake = action.decision == Decision::FailOver && !progress.woken;
-            progress.woken = shared.pause(action.delay, may_wake).await;
+            let woken = shared.pause(action.delay, may_wake).await;
+            if !action.delay.is_zero() {
+                progress.woken = woken;
+                progress.asked = 0;
+            }
             began = shared.clock.mono();
             call.left = (shared.policies.time).map(|time| time.saturating_sub(began - start));
             if method.mark == Mark::AtMostOnce
@@ -317,15 +325,18 @@ impl<C: Clock> Proxy<C> {
             {
                 return Err(progress.forgotten(method));
             }
-            progress.counts.retries += 1;
             call.retry += 1;
             if action.decision == Decision::FailOver {
-                if progress.woken {
+                if woken {
                     shared.stay();
                 } else {
                     shared.fail_over(seen);
                 }
-                progress.counts.failovers += 1;
+            }
+            // Asking the others in between counts as one try with the one before it: as long as Hadoop's loop, this one lasts.
+            if !at_once {
+                progress.counts.retries += 1;
+                progress.counts.failovers += u32::from(action.decision == Decision::FailOver);
             }
         }
     }
@@ -447,6 +458,8 @@ impl Drop for Waits<'_> {
 #[derive(Default)]
 struct Progress {
     counts: Counts,
+    /// Tries since the last pause.
+    asked: usize,
     /// The last pause was cut short by another call's answer.
     woken: bool,
     /// When the first try began that may have been done.
@@ -468,6 +481,12 @@ impl Progress {
                 );
             }
         }
+    }
+
+    /// Whether another server is asked before the pause. Counts the try that failed.
+    fn elsewhere_first(&mut self, action: &Action, servers: usize) -> bool {
+        self.asked += 1;
+        action.elsewhere_first && !action.delay.is_zero() && self.asked < servers
     }
 
     fn in_doubt_for(&self, now: Duration) -> Duration {

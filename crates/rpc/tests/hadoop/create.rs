@@ -120,7 +120,8 @@ fn standby_everywhere_is_told_with_both_names() {
         ] {
             assert!(message.contains(&says), "{message}");
         }
-        assert_eq!(a.seen().requests.len() + b.seen().requests.len(), 5);
+        // Both before the first pause and after each of the three, but for the last, which ends the call.
+        assert_eq!(a.seen().requests.len() + b.seen().requests.len(), 7);
     });
 }
 

@@ -71,6 +71,10 @@ impl<C: Clock> ObserverReads<C> {
 }
 
 impl<C: Clock> ProxyProvider for ObserverReads<C> {
+    fn servers(&self) -> usize {
+        self.reader.inner.servers()
+    }
+
     /// A read may have been answered by an observer.
     fn shows_active(&self, method: &Method) -> bool {
         !method.may_be_observed()
