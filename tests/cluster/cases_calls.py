@@ -94,6 +94,15 @@ def unknown_family_put(cluster):
     return refused(mutate(cluster, cluster.low, wire.mutation(PUT, b"a", b"nope")), "regionserver.NoSuchColumnFamilyException", retry=False)
 
 
+@case(harms_hbase=True)
+def namespace_table_put(cluster):
+    """The master alone writes there: a namespace that a client writes would be none."""
+    region = cluster.admin.regions(b"hbase:namespace")[0][0]
+    for request in [mutate(cluster, region, wire.mutation(PUT, b"n", b"info", b"d")), mutate(cluster, region, wire.mutation(DELETE, b"default", b"info", b"d", None))]:
+        final(request, text="hbase:namespace")
+    multi_refused(multi(cluster, region, [wire.mutation(PUT, b"n", b"info", b"d")]), "DoNotRetryIOException")
+
+
 @case
 def unknown_family_delete(cluster):
     refused(mutate(cluster, cluster.low, wire.mutation(DELETE, b"a", b"nope", b"q", None)), "regionserver.NoSuchColumnFamilyException", retry=False)

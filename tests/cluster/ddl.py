@@ -221,6 +221,8 @@ class Ddl:
             raise Fail("the master's epoch in hbase:meta is %d after a start, and was %d before" % (epoch, self.epoch))
         self.epoch = epoch
         states = {row: wire.decode(columns[b"table:state"]).one(1) for row, columns in meta.items() if b"table:state" in columns}
+        if states.pop(b"hbase:namespace", None) != ENABLED:
+            raise Fail("hbase:namespace is not enabled after a start")
         wanted = {t.name: t.state for t in tables.values()}
         if states != wanted:
             raise Fail("states %s, expected %s" % (states, wanted))
@@ -228,6 +230,8 @@ class Ddl:
         for row, columns in meta.items():
             if b"info:regioninfo" in columns:
                 info = wire.decode(columns[b"info:regioninfo"][4:])
+                if info.sub(2).one(1) == b"hbase":
+                    continue  # hbase:namespace: no worker of ours
                 regions.setdefault(info.sub(2).one(2), []).append((info.one(3, b""), info.one(4, b""), row, columns))
         if set(regions) != set(tables):
             raise Fail("regions of %s, tables %s" % (sorted(regions), sorted(tables)))
