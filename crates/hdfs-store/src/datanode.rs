@@ -202,3 +202,6 @@ fn header(block: &pb::LocatedBlockProto, client: &str) -> pb::ClientOperationHea
         client_name: client.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,6 +85,20 @@ pub(crate) fn of_object(path: &str, error: Error) -> object_store::Error {
     }
 }
 
+/// The same of an object that is being written: what is missing is not the object, what is damaged is a message, and the write may be
+/// tried again.
+pub(crate) fn of_write(path: &str, error: Error) -> object_store::Error {
+    let may_be_repeated =
+        refusal(&error) == Some(Refusal::Missing) || error.code() == Code::Corrupt;
+    if may_be_repeated {
+        return object_store::Error::Generic {
+            store: STORE,
+            source: error.context(path).into(),
+        };
+    }
+    of_object(path, error)
+}
+
 /// There is no such object.
 pub(crate) fn not_found(path: &str) -> object_store::Error {
     object_store::Error::NotFound {

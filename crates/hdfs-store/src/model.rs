@@ -44,6 +44,12 @@ struct Namespace {
     /// Successful calls by client and call id.
     done: BTreeMap<(usize, i32), Bytes>,
     bytes: BTreeMap<u64, Bytes>,
+    /// Whether every file was last changed long ago; else just now.
+    all_old: bool,
+    /// So many writes of blocks fail from now on.
+    failing: u32,
+    /// DataNodes that were to be left out, of each block.
+    excluded: Vec<usize>,
 }
 
 impl Namespace {
@@ -115,6 +121,7 @@ impl Namespace {
             }
             "addBlock" => {
                 let request: pb::AddBlockRequestProto = question(body);
+                self.excluded.push(request.exclude_nodes.len());
                 let id = self.next();
                 let node = self.nodes.get_mut(&request.src);
                 node.ok_or((MISSING, request.src))?.block = Some(id);
@@ -156,7 +163,31 @@ impl Namespace {
                 let fs = self.nodes.get(request.src()).map(Self::status);
                 answer(&pb::GetLocatedFileInfoResponseProto { fs })
             }
-            "getListing" => answer(&pb::GetListingResponseProto { dir_list: None }),
+            "abandonBlock" => {
+                let request: pb::AbandonBlockRequestProto = question(body);
+                let node = self.nodes.get_mut(&request.src);
+                node.ok_or((MISSING, request.src))?.block = None;
+                answer(&pb::AbandonBlockResponseProto {})
+            }
+            "getListing" => {
+                let request: pb::GetListingRequestProto = question(body);
+                let folder = format!("{}/", request.src);
+                let named = |(path, node): (&String, &Node)| {
+                    let name = path.strip_prefix(&folder)?.to_owned();
+                    let after = name.as_bytes() > &request.start_after[..];
+                    let modification_time = if self.all_old { 0 } else { u64::MAX };
+                    (after && !name.contains('/')).then(|| pb::HdfsFileStatusProto {
+                        path: name.into(),
+                        modification_time,
+                        ..Self::status(node)
+                    })
+                };
+                let dir_list = Some(pb::DirectoryListingProto {
+                    partial_listing: self.nodes.iter().filter_map(named).collect(),
+                    remaining_entries: 0,
+                });
+                answer(&pb::GetListingResponseProto { dir_list })
+            }
             other => panic!("the model does not know {other}"),
         })
     }
@@ -283,6 +314,13 @@ impl Blocks for Servers {
         data: &Bytes,
     ) -> Result<(), NotWritten> {
         let mut namespace = self.namespace.lock().unwrap();
+        if namespace.failing > 0 {
+            namespace.failing -= 1;
+            return Err(NotWritten {
+                culprit: None,
+                error: Error::new(Code::Io, "a DataNode is gone"),
+            });
+        }
         namespace.bytes.insert(block.b.block_id, data.clone());
         Ok(())
     }
@@ -445,9 +483,10 @@ fn two_never_win_and_no_winner_is_told_that_he_lost() {
     env.shutdown();
 }
 
-/// Nothing wrong: the one who is first has it, all others are told so, and their files go.
-#[test]
-fn without_faults_one_wins_and_nothing_is_left() {
+/// A test with servers without faults, and stores of two clients.
+fn quietly<F: Future<Output = ()> + Send + 'static>(
+    test: impl FnOnce(Arc<Servers>, [HdfsStore<RealEnv>; 2]) -> F + Send + 'static,
+) {
     let dir = tempfile::tempdir().unwrap();
     let env = RealEnv::start(&RealEnvConfig {
         data_dir: dir.path().to_owned(),
@@ -456,7 +495,7 @@ fn without_faults_one_wins_and_nothing_is_left() {
     })
     .unwrap();
     let here = env.clone();
-    let test = async move {
+    let all = async move {
         let servers = Arc::new(Servers {
             namespace: Mutex::default(),
             active: Mutex::new(1),
@@ -468,15 +507,68 @@ fn without_faults_one_wins_and_nothing_is_left() {
                 failover: 0,
             },
         });
-        let config = HdfsStoreConfig {
-            root: "/store".to_owned(),
-            ..HdfsStoreConfig::default()
+        let open = async |client| {
+            let config = HdfsStoreConfig {
+                root: "/store".to_owned(),
+                ..HdfsStoreConfig::default()
+            };
+            let blocks = Arc::clone(&servers) as Arc<dyn Blocks>;
+            let proxy = caller(&here, &servers, client);
+            let opening = HdfsStore::over(here.clone(), proxy, blocks, config);
+            opening.await.unwrap()
         };
-        let blocks = Arc::clone(&servers) as Arc<dyn Blocks>;
-        let proxy = caller(&here, &servers, 0);
-        let store = HdfsStore::over(here.clone(), proxy, blocks, config)
-            .await
-            .unwrap();
+        let stores = [open(0).await, open(1).await];
+        test(Arc::clone(&servers), stores).await;
+    };
+    with_env(all, &env);
+    env.shutdown();
+}
+
+/// A block that fails is given back and written anew, those that failed left out; not without end.
+#[test]
+fn blocks_are_written_anew() {
+    quietly(async |servers, [store, _]| {
+        let path = Path::from("x");
+        servers.namespace.lock().unwrap().failing = 3;
+        store.put(&path, "bytes".into()).await.unwrap();
+        assert_eq!(servers.namespace.lock().unwrap().excluded, [0, 1, 2, 3]);
+        let got = store.get(&path).await.unwrap().bytes().await.unwrap();
+        assert_eq!(got, "bytes");
+        servers.namespace.lock().unwrap().failing = 100;
+        assert!(store.put(&path, "more".into()).await.is_err());
+        servers.namespace.lock().unwrap().failing = 0;
+        let got = store.get(&path).await.unwrap().bytes().await.unwrap();
+        assert_eq!(got, "bytes", "what was there stays");
+    });
+}
+
+/// What a dead client left goes, what a living one writes stays.
+#[test]
+fn what_dead_writers_left_goes() {
+    quietly(async |servers, [dead, alive]| {
+        use crate::file::FileWriter;
+        // Dropped in the middle.
+        let left = FileWriter::create(alive.shared()).await.unwrap();
+        FileWriter::create(dead.shared()).await.unwrap();
+        let files = || {
+            let namespace = servers.namespace.lock().unwrap();
+            let all = namespace.nodes.keys();
+            let files = all.filter(|path| path.starts_with("/store/.cadastre-tmp/"));
+            files.cloned().collect::<Vec<String>>()
+        };
+        assert_eq!(files().len(), 2);
+        let age = std::time::Duration::from_secs(1);
+        assert_eq!(crate::clean::clean(alive.shared(), age).await.unwrap(), 0);
+        servers.namespace.lock().unwrap().all_old = true;
+        assert_eq!(crate::clean::clean(alive.shared(), age).await.unwrap(), 1);
+        assert_eq!(files(), [left.file().path.clone()]);
+    });
+}
+
+/// Nothing wrong: the one who is first has it, all others are told so, and their files go.
+#[test]
+fn without_faults_one_wins_and_nothing_is_left() {
+    quietly(async |servers, [store, _]| {
         let path = Path::from("x");
         for at in 0..3 {
             let put = store.put_opts(&path, format!("{at}").into(), PutMode::Create.into());
@@ -489,7 +581,5 @@ fn without_faults_one_wins_and_nothing_is_left() {
             .keys()
             .filter(|path| path.starts_with("/store/.cadastre-tmp/"));
         assert_eq!(left.count(), 0);
-    };
-    with_env(test, &env);
-    env.shutdown();
+    });
 }

@@ -23,7 +23,7 @@ use quick_cache::sync::Cache;
 use rand::RngCore;
 
 use crate::datanode::{Blocks, DataNodes};
-use crate::error::{not_implemented, of_object};
+use crate::error::{not_implemented, of_write};
 use crate::file::{FileWriter, joined};
 use crate::namenode::NameNode;
 use crate::names::Root;
@@ -160,6 +160,11 @@ impl<E: Env> HdfsStore<E> {
         Self::over(env, caller, nodes, config).await
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared<E>> {
+        &self.0
+    }
+
     pub(crate) async fn over(
         env: E,
         caller: Arc<dyn Caller>,
@@ -261,7 +266,7 @@ impl<E: Env> Shared<E> {
         payload: PutPayload,
         mode: Mode,
     ) -> object_store::Result<PutResult> {
-        let failed = |error| of_object(location.as_ref(), error);
+        let failed = |error| of_write(location.as_ref(), error);
         let target = self.root.file(location).map_err(failed)?;
         let writer = FileWriter::whole(self, joined(payload))
             .await
@@ -292,7 +297,7 @@ impl<E: Env> Shared<E> {
             Err(error) => {
                 // A rename that comes late finds nothing any more.
                 writer.remove().await;
-                Err(of_object(location.as_ref(), error))
+                Err(of_write(location.as_ref(), error))
             }
         }
     }

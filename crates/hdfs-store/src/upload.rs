@@ -12,7 +12,7 @@ use object_store::path::Path;
 use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::of_object;
+use crate::error::of_write;
 use crate::file::{BLOCK_BYTES, FileWriter, failed_before};
 use crate::place::Mode;
 use crate::store::Shared;
@@ -43,7 +43,7 @@ pub(crate) async fn begin<E: Env>(
     shared: &Arc<Shared<E>>,
     location: &Path,
 ) -> object_store::Result<Box<dyn MultipartUpload>> {
-    let failed = |error| of_object(location.as_ref(), error);
+    let failed = |error| of_write(location.as_ref(), error);
     let target = shared.root.file(location).map_err(failed)?;
     let writer = FileWriter::create(shared).await.map_err(failed)?;
     let (orders, taken) = mpsc::unbounded_channel();
@@ -102,7 +102,7 @@ impl<E: Env> Worker<E> {
     }
 
     fn error(&self, error: Error) -> object_store::Error {
-        of_object(self.location.as_ref(), error)
+        of_write(self.location.as_ref(), error)
     }
 
     async fn part(&mut self, payload: PutPayload) -> Result<()> {
@@ -168,7 +168,7 @@ async fn wait_for<T>(
 ) -> object_store::Result<T> {
     let ended = || {
         let error = Error::new(Code::Io, "the upload has ended");
-        of_object(location.as_ref(), error)
+        of_write(location.as_ref(), error)
     };
     if !sent {
         return Err(ended());

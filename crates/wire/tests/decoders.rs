@@ -236,6 +236,9 @@ fn hadoop_seeds() -> Vec<(&'static str, Vec<u8>)> {
         group: "g".to_owned(),
         ..Default::default()
     };
+    let mut packet = BytesMut::new();
+    let checksum = hadoop::transfer::Checksum::crc32c(512).unwrap();
+    hadoop::transfer::put_packet(&mut packet, checksum, (0, 1), (false, true), b"data");
     let listing = hadoop::pb::GetListingResponseProto {
         dir_list: Some(hadoop::pb::DirectoryListingProto {
             partial_listing: vec![status.clone(), status],
@@ -250,6 +253,7 @@ fn hadoop_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("hadoop_response", response(hadoop::Outcome::Error(thrown))),
         ("hadoop_messages", encode(&listing).to_vec()),
+        ("hadoop_transfer", packet.to_vec()),
     ]
 }
 

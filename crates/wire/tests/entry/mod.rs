@@ -44,6 +44,7 @@ pub(crate) const ALL: &[Entry] = &[
     entry("hadoop_request", hadoop_request, 400),
     entry("hadoop_response", hadoop_response, 400),
     entry("hadoop_messages", hadoop_messages, 2000),
+    entry("hadoop_transfer", hadoop_transfer, 2000),
 ];
 
 const fn entry(name: &'static str, run: fn(&[u8]), bytes_per_byte: u64) -> Entry {
@@ -327,4 +328,23 @@ fn hadoop_messages(data: &[u8]) {
     let _ = decode::<hadoop::pb::GetBlockLocationsResponseProto>(bytes());
     let _ = decode::<hadoop::pb::GetBlocksResponseProto>(bytes());
     let _ = decode::<hadoop::pb::RpcSaslProto>(bytes());
+}
+
+/// What a DataNode sends: messages, their lengths, packets.
+fn hadoop_transfer(data: &[u8]) {
+    use hadoop::transfer::{Checksum, MESSAGE_MAX, PacketLength, message_length, parse_packet};
+    let bytes = Bytes::copy_from_slice(data);
+    if let Some((start, rest)) = data.split_first_chunk()
+        && let Ok(length) = PacketLength::parse(*start)
+        && length.rest() == rest.len()
+        && let Ok(packet) = parse_packet(length, bytes.slice_ref(&bytes[start.len()..]))
+    {
+        assert!(packet.data.len() <= rest.len());
+        let _ = packet.check(Checksum::crc32c(512).unwrap());
+    }
+    if let Ok(Some(length)) = message_length(data) {
+        assert!(length <= MESSAGE_MAX);
+    }
+    let _ = decode::<hadoop::pb::BlockOpResponseProto>(bytes.clone());
+    let _ = decode::<hadoop::pb::PipelineAckProto>(bytes);
 }
