@@ -1,4 +1,4 @@
-"""Tables that are made, changed and dropped while the server is killed. Each table has one worker, which knows what its table must be:
+"""Tables that are made, changed, split, merged and dropped while the server is killed. Each table has one worker, which knows what its table must be:
 after a restart the operation that was under way is sent again with the same nonce, must end well, and the table is then what the worker
 wanted: whole or not at all, covered once by regions (INV-1), with the rows that were acknowledged."""
 import random
@@ -13,7 +13,7 @@ RESTART_SECONDS = 20  # until the master serves again
 CALM_SECONDS = 60  # until an operation that was sent again has ended
 GROUP = 77  # nonce group of this program
 DISABLED, ENABLED = 1, 0  # TableState.State
-OPEN, CLOSED = b"OPEN", b"CLOSED"
+OPEN, CLOSED, SPLIT = b"OPEN", b"CLOSED", b"SPLIT"
 
 
 class Table:
@@ -45,6 +45,18 @@ def outcome(master, proc_id, seconds):
         time.sleep(0.01)
 
 
+def meta_rows(server):
+    """Rows of hbase:meta: row -> {column: value}."""
+    rows = {}
+    with wire.Connection(server) as c:
+        response = c.call("Scan", wire.scan_request(wire.META_REGION, b"", rows=10000, close=True))
+        if response.error:
+            raise Fail("hbase:meta: %s" % response)
+        for row, family, qualifier, value in wire.cells_of(response.cells):
+            rows.setdefault(row, {})[family + b":" + qualifier] = value
+    return rows
+
+
 class Worker:
     """Chooses operations for one table and sends them."""
 
@@ -53,7 +65,38 @@ class Worker:
         self.done = 0
         self.failure = None
 
-    def begin(self):
+    def regions(self, admin):
+        """RegionInfo messages of the regions that are served, by their start keys."""
+        infos = {}
+        for row, columns in meta_rows(admin.region_server).items():
+            if b"info:regioninfo" in columns:
+                message = columns[b"info:regioninfo"][4:]
+                info = wire.decode(message)
+                if info.sub(2).one(2) == self.table.name and not info.one(6, 0):
+                    infos[info.one(3, b"")] = (row, message)
+        if sorted(infos) != self.table.starts:
+            raise Fail("%s has regions from %s, expected %s" % (self.table, sorted(infos), self.table.starts))
+        return infos
+
+    def replace(self, admin, choice, nonces):
+        """A region is split, or two neighbours are merged."""
+        table, pick = self.table, self.random
+        free = [key for key in (b"%02d" % i for i in range(1, 100)) if key not in table.starts]
+        if choice == "SplitRegion" and len(table.starts) < 12:
+            key = pick.choice(free)
+            start = max(s for s in table.starts if s < key)
+            _, info = self.regions(admin)[start]
+            request = wire.encode((1, info), (2, key), *nonces(3))
+            return choice, request, dict(starts=sorted(table.starts + [key]))
+        if choice == "MergeTableRegions" and len(table.starts) > 1:
+            at = pick.randrange(len(table.starts) - 1)
+            infos = self.regions(admin)
+            pair = [infos[start][0] for start in table.starts[at:at + 2]]
+            request = wire.encode((1, [wire.region(name) for name in pair]), *nonces(4))
+            return choice, request, dict(starts=[s for s in table.starts if s != table.starts[at + 1]])
+        return None
+
+    def begin(self, admin):
         """Decides the next operation: method, request and the table as it is afterwards."""
         table, pick = self.table, self.random
         table.nonce += 1
@@ -66,7 +109,10 @@ class Worker:
             after = dict(state=ENABLED, starts=[b""] + splits, families=families, rows={}, tried=set())
             return "CreateTable", request, after
         if table.state == ENABLED:
-            choice = pick.choice(["DisableTable", "DisableTable", "AddColumn", "DeleteColumn"])
+            choice = pick.choice(["DisableTable", "SplitRegion", "SplitRegion", "MergeTableRegions", "AddColumn", "DeleteColumn"])
+            replaced = self.replace(admin, choice, nonces)
+            if replaced:
+                return replaced
         else:
             choice = pick.choice(["EnableTable", "truncateTable", "DeleteTable", "AddColumn"])
         free = [f for f in [b"a", b"b", b"c", b"d"] if f not in table.families]
@@ -122,7 +168,7 @@ class Worker:
                 admin = wire.Admin(at["master"], at["server"])
                 while not stop.is_set():
                     if self.table.pending is None:
-                        self.table.pending = self.begin()
+                        self.table.pending = self.begin(admin)
                     self.finish(master, CALM_SECONDS)
                     if self.table.state == ENABLED and self.random.random() < 0.5:
                         self.write(admin)
@@ -194,17 +240,17 @@ class Ddl:
             for worker in self.workers:
                 if worker.table.pending:
                     worker.finish(master, CALM_SECONDS)
+        # Regions that no procedure worked on get their servers beside it.
+        while not self.all_placed():
+            if time.monotonic() > end:
+                raise Fail("regions have no server after %d s" % CALM_SECONDS)
+            time.sleep(0.02)
 
-    def meta(self):
-        """Rows of hbase:meta: row -> {column: value}."""
-        rows = {}
-        with wire.Connection(self.at["server"]) as c:
-            response = c.call("Scan", wire.scan_request(wire.META_REGION, b"", rows=10000, close=True))
-            if response.error:
-                raise Fail("hbase:meta: %s" % response)
-            for row, family, qualifier, value in wire.cells_of(response.cells):
-                rows.setdefault(row, {})[family + b":" + qualifier] = value
-        return rows
+    def all_placed(self):
+        """Whether hbase:meta names a server that lives for every region that is to be served."""
+        rows = meta_rows(self.at["server"]).values()
+        places = (columns[b"info:server"] for columns in rows if columns.get(b"info:state") == OPEN)
+        return all(int(place.rsplit(b":", 1)[1]) in self.servers for place in places)
 
     def check(self):
         """The master's list, hbase:meta and the regions themselves say what the workers know."""
@@ -215,7 +261,7 @@ class Ddl:
         wanted = {t.name: sorted(t.families) for t in tables.values()}
         if listed != wanted:
             raise Fail("tables %s, expected %s" % (listed, wanted))
-        meta = self.meta()
+        meta = meta_rows(self.at["server"])
         epoch = int.from_bytes(meta.pop(b"hbase:meta", {}).get(b"table:cadastre-master-epoch", b""), "big")
         if epoch <= self.epoch:
             raise Fail("the master's epoch in hbase:meta is %d after a start, and was %d before" % (epoch, self.epoch))
@@ -232,6 +278,11 @@ class Ddl:
                 info = wire.decode(columns[b"info:regioninfo"][4:])
                 if info.sub(2).one(1) == b"hbase":
                     continue  # hbase:namespace: no worker of ours
+                if info.one(6, 0):
+                    # A split parent, whose data waits until its daughters have their own.
+                    if columns.get(b"info:state") != SPLIT or not {b"info:splitA", b"info:splitB"} <= set(columns):
+                        raise Fail("a split parent is %s" % columns)
+                    continue
                 regions.setdefault(info.sub(2).one(2), []).append((info.one(3, b""), info.one(4, b""), row, columns))
         if set(regions) != set(tables):
             raise Fail("regions of %s, tables %s" % (sorted(regions), sorted(tables)))
@@ -245,7 +296,8 @@ class Ddl:
         ends = [end for _, end, _, _ in regions]
         if ends != starts[1:] + [b""]:
             raise Fail("%s is not covered once: %s to %s" % (table, starts, ends))
-        for start, _, name, columns in regions:
+        inside = lambda row, start, end: start <= row and (not end or row < end)
+        for start, end, name, columns in regions:
             state = columns.get(b"info:state")
             if state != (OPEN if table.state == ENABLED else CLOSED):
                 raise Fail("%s: the region from %s is %s" % (table, start, state))
@@ -258,7 +310,7 @@ class Ddl:
                 if response.error:
                     raise Fail("%s: a scan of the region from %s: %s" % (table, start, response))
                 found = {(row, family) for row, family, _, _ in wire.cells_of(response.cells)}
-            missing = [(row, f) for row, f in table.rows.items() if row.rsplit(b"-", 1)[0] == start and (row, f) not in found]
+            missing = [(row, f) for row, f in table.rows.items() if inside(row, start, end) and (row, f) not in found]
             if missing:
                 raise Fail("%s has lost %s" % (table, missing))
             if found - table.tried:

@@ -198,6 +198,32 @@ fn namespaces() {
 }
 
 #[test]
+fn regions_are_split_and_merged() {
+    let server = Commands::start();
+    server.expect(0, "table create t1 f");
+    server.expect(0, "put t1 a f:q 1");
+    server.expect(0, "put t1 x f:q 2");
+    assert_eq!(
+        server.expect(0, "table split t1 g"),
+        "split a region of t1\n"
+    );
+    server.expect(0, "table split t1 p");
+    let located = server.json("locate t1 h");
+    assert_eq!(
+        (&located["start"], &located["end"]),
+        (&"g".into(), &"p".into())
+    );
+    // At its start, and where there is nothing to halve.
+    server.expect(2, "table split t1 g");
+    server.expect(2, "table split t1 h --middle");
+    server.expect(0, "meta --check");
+    assert_eq!(server.json("table merge t1 a x")["regions"], 3);
+    server.expect(2, "table merge t1 a b");
+    server.expect(0, "meta --check");
+    assert_eq!(server.json("count t1")["rows"], 2);
+}
+
+#[test]
 fn counters_and_appends() {
     let server = Commands::start();
     server.expect(0, "table create t1 f");

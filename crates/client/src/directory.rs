@@ -158,6 +158,7 @@ mod tests {
             open_seq: 7,
             state: "OPEN".to_owned(),
             split_daughters: None,
+            merged_from: Vec::new(),
         };
         let row = MetaRow::from_cells(entry.to_cells());
         assert_eq!(row.key, entry.info.name());

@@ -267,7 +267,8 @@ impl<W: World> Active<W> {
         Ok(id)
     }
 
-    fn known(&self, nonce: Nonce) -> Option<ProcedureId> {
+    /// The procedure that a call with this nonce has begun before: what it asks for may not be there any more.
+    pub(crate) fn known(&self, nonce: Nonce) -> Option<ProcedureId> {
         nonce
             .is_set()
             .then(|| self.state().by_nonce.get(&nonce).copied())?

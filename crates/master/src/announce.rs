@@ -36,6 +36,9 @@ impl<W: World> Active<W> {
             | Operation::MoveRegion { .. }
             | Operation::UnassignRegion { .. }
             | Operation::TruncateRegion { .. }
+            | Operation::SplitRegion { .. }
+            | Operation::MergeRegions { .. }
+            | Operation::ForgetParents { .. }
             | Operation::AlterTable { .. } => {}
         }
     }

@@ -56,6 +56,12 @@ pub enum MetaChange {
     Closed(RegionInfo),
     /// The region's row goes.
     DeleteRegion(RegionInfo),
+    /// The region is split into these; nobody serves it any more, and its row stays until nobody reads its files.
+    Split(RegionInfo, [RegionInfo; 2]),
+    /// The region's row says what it was merged from.
+    Merged(RegionInfo, Vec<RegionInfo>),
+    /// It does not say so any more; it named so many.
+    Unmerged(RegionInfo, usize),
     /// State of a table.
     TableState(TableName, TableState),
     /// The table's row of state goes.
@@ -82,6 +88,8 @@ pub struct RegionEntry {
     pub state: RegionState,
     /// Where it is, or was.
     pub placement: Option<Placement>,
+    /// What it was merged from, as long as that data waits to be deleted.
+    pub merged_from: Vec<RegionInfo>,
 }
 
 impl RegionEntry {
@@ -91,6 +99,15 @@ impl RegionEntry {
             RegionState::Open => self.placement.as_ref().map(|placement| &placement.server),
             RegionState::Closed | RegionState::Split => None,
         }
+    }
+}
+
+/// A region as its row names it once it is split.
+pub fn split_parent(info: &RegionInfo) -> RegionInfo {
+    RegionInfo {
+        offline: true,
+        split: true,
+        ..info.clone()
     }
 }
 
@@ -184,21 +201,28 @@ impl Catalog {
     /// Takes over a change that is durable in `hbase:meta`.
     pub fn apply_meta(&mut self, change: &MetaChange) {
         match change {
-            MetaChange::Opened(info, placement) => self.put_region(RegionEntry {
-                info: info.clone(),
-                state: RegionState::Open,
-                placement: Some(placement.clone()),
-            }),
-            MetaChange::Closed(info) => {
-                let placement = self
-                    .regions
-                    .get(&info.encoded_name())
-                    .and_then(|entry| entry.placement.clone());
+            MetaChange::Opened(info, placement) => {
+                let merged_from = self.merged_from(info);
                 self.put_region(RegionEntry {
                     info: info.clone(),
-                    state: RegionState::Closed,
-                    placement,
+                    state: RegionState::Open,
+                    placement: Some(placement.clone()),
+                    merged_from,
                 });
+            }
+            MetaChange::Closed(info) => self.put_unserved(info, RegionState::Closed),
+            MetaChange::Split(info, _) => {
+                self.put_unserved(&split_parent(info), RegionState::Split);
+            }
+            MetaChange::Merged(info, from) => {
+                if let Some(entry) = self.regions.get_mut(&info.encoded_name()) {
+                    entry.merged_from.clone_from(from);
+                }
+            }
+            MetaChange::Unmerged(info, _) => {
+                if let Some(entry) = self.regions.get_mut(&info.encoded_name()) {
+                    entry.merged_from.clear();
+                }
             }
             MetaChange::DeleteRegion(info) => {
                 let encoded = info.encoded_name();
@@ -214,6 +238,24 @@ impl Catalog {
             }
             MetaChange::DeleteTableState(_) => {}
         }
+    }
+
+    fn merged_from(&self, info: &RegionInfo) -> Vec<RegionInfo> {
+        let entry = self.regions.get(&info.encoded_name());
+        entry.map_or_else(Vec::new, |entry| entry.merged_from.clone())
+    }
+
+    fn put_unserved(&mut self, info: &RegionInfo, state: RegionState) {
+        let placement = self
+            .regions
+            .get(&info.encoded_name())
+            .and_then(|entry| entry.placement.clone());
+        self.put_region(RegionEntry {
+            info: info.clone(),
+            state,
+            placement,
+            merged_from: self.merged_from(info),
+        });
     }
 
     /// Takes over a region's row as it was read from `hbase:meta`.
@@ -264,6 +306,12 @@ impl Catalog {
             .into_iter()
             .flat_map(|table| &table.regions)
             .filter_map(|(_, encoded)| self.regions.get(encoded))
+    }
+
+    /// Regions of a table that are to be served, in key order: no split parents.
+    pub fn served_regions_of(&self, name: &TableName) -> impl Iterator<Item = &RegionEntry> {
+        self.regions_of(name)
+            .filter(|region| region.state != RegionState::Split)
     }
 
     /// A region.

@@ -58,6 +58,33 @@ impl Pauses {
     }
 }
 
+/// How long clients find regions closed that are being split or merged: from the closing to the batch on `hbase:meta`.
+#[derive(Default)]
+struct Hold(Option<Duration>);
+
+impl Hold {
+    fn begins(&mut self, world: &impl World, procedure: &Procedure, command: &Command) {
+        let replaces = !procedure.operation.sources().is_empty();
+        if replaces && self.0.is_none() && matches!(command, Command::Close(_)) {
+            self.0 = Some(world.mono());
+        }
+    }
+
+    fn ended(&mut self, world: &impl World, procedure: &Procedure) {
+        if matches!(procedure.command(), Some(Command::Commit(_)))
+            && let Some(since) = self.0.take()
+        {
+            let held = world.mono().saturating_sub(since);
+            metrics::held(held);
+            tracing::info!(
+                procedure = procedure.ticket.id,
+                held_us = held.as_micros() as u64,
+                "regions were replaced"
+            );
+        }
+    }
+}
+
 /// What one round of openings came to.
 #[derive(Default)]
 pub(crate) struct Round {
@@ -71,11 +98,14 @@ impl<W: World> Active<W> {
     /// Runs a procedure to its end, holding its lock.
     pub(crate) async fn execute(&self, mut procedure: Procedure, held: Held) {
         let started = self.world().mono();
+        let mut hold = Hold::default();
         while let Some(command) = procedure.command() {
+            hold.begins(self.world(), &procedure, &command);
             if let Some(running) = self.state().running.get_mut(&procedure.ticket.id) {
                 running.step = procedure.step_name();
             }
             let event = self.execute_command(&procedure, command).await;
+            hold.ended(self.world(), &procedure);
             procedure = procedure.on(event);
         }
         let took = self.world().mono().saturating_sub(started);
@@ -97,7 +127,19 @@ impl<W: World> Active<W> {
                 self.close_all(regions).await;
                 Event::Done
             }
+            Command::Clone { sources, targets } => {
+                match self.clone_all(&sources, &targets, OPEN_PATIENCE).await {
+                    Ok(()) => Event::Done,
+                    Err(error) => Event::Failed(error),
+                }
+            }
+            Command::Discard { sources, targets } => {
+                self.discard_all(&sources, &targets).await;
+                Event::Done
+            }
             Command::Open { regions, on } => {
+                // What comes of a region opens where that was: its server has the files in its caches.
+                let on = on.or_else(|| self.server_of(procedure.operation.sources().first()?));
                 let patience = procedure.can_fail().then_some(OPEN_PATIENCE);
                 match self.open_all(regions, on, patience).await {
                     Ok(placements) => Event::Opened(placements),
@@ -159,7 +201,7 @@ impl<W: World> Active<W> {
     ///
     /// # Errors
     /// Only with a `patience`, when it has run out.
-    async fn open_all(
+    pub(crate) async fn open_all(
         &self,
         regions: Vec<RegionInfo>,
         on: Option<ServerName>,
@@ -192,16 +234,19 @@ impl<W: World> Active<W> {
 
     /// A region that is to be opened: on the named server if there is one, else where it was.
     fn wanted(&self, info: RegionInfo, on: &Option<ServerName>) -> Wanted {
-        let last = on.clone().or_else(|| {
-            self.with_catalog(|catalog| {
-                let region = catalog.region(&info.encoded_name())?;
-                Some(region.placement.as_ref()?.server.clone())
-            })
-        });
+        let last = on.clone().or_else(|| self.server_of(&info));
         Wanted {
             last,
             ..Wanted::new(info)
         }
+    }
+
+    /// The server that a region is on, or was.
+    fn server_of(&self, info: &RegionInfo) -> Option<ServerName> {
+        self.with_catalog(|catalog| {
+            let region = catalog.region(&info.encoded_name())?;
+            Some(region.placement.as_ref()?.server.clone())
+        })
     }
 
     /// One order to each server that regions are meant for. What failed is left, with what is to be avoided next time.
@@ -342,7 +387,7 @@ impl<W: World> Active<W> {
             .await;
     }
 
-    async fn close_on(&self, server: &ServerName, region: &RegionInfo) {
+    pub(crate) async fn close_on(&self, server: &ServerName, region: &RegionInfo) {
         let mut pauses = Pauses::new();
         while self.world().servers().borrow().contains(server) {
             match self.heed(self.world().close(server, region).await).await {
@@ -460,7 +505,7 @@ impl<W: World> Active<W> {
         let entry = state.catalog.table(table)?;
         let total = match entry.state {
             TableState::Disabled => 0,
-            _ => state.catalog.regions_of(table).count() as u32,
+            _ => state.catalog.served_regions_of(table).count() as u32,
         };
         let altering = state.running.values().any(|running| {
             matches!(&*running.operation, Operation::AlterTable { record, .. } if record.descriptor.name == *table)

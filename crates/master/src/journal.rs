@@ -287,6 +287,8 @@ mod tag {
     pub(super) const NAME: u8 = 9;
     pub(super) const FAMILY: u8 = 10;
     pub(super) const SERVER: u8 = 11;
+    pub(super) const ANCESTOR: u8 = 12;
+    pub(super) const SPLIT: u8 = 13;
 }
 
 /// Kinds of operations as stored. Never given another meaning.
@@ -304,6 +306,9 @@ mod kind {
     pub(super) const MOVE_REGION: u8 = 11;
     pub(super) const TRUNCATE_REGION: u8 = 12;
     pub(super) const UNASSIGN_REGION: u8 = 13;
+    pub(super) const SPLIT_REGION: u8 = 14;
+    pub(super) const MERGE_REGIONS: u8 = 15;
+    pub(super) const FORGET_PARENTS: u8 = 16;
 }
 
 fn operation_value(operation: &Operation) -> Bytes {
@@ -366,11 +371,52 @@ fn operation_value(operation: &Operation) -> Bytes {
                 .for_each(|family| writer.add(tag::FAMILY, family));
             writer
         }
-        Operation::TruncateRegion { old, new } => with_regions(
-            of_table(kind::TRUNCATE_REGION, &old.table, std::slice::from_ref(new)),
-            std::slice::from_ref(old),
+        Operation::TruncateRegion {
+            old,
+            new,
+            ancestors,
+        } => {
+            let old_and_new = with_regions(
+                of_table(kind::TRUNCATE_REGION, &old.table, std::slice::from_ref(new)),
+                std::slice::from_ref(old),
+                tag::OLD_REGION,
+            );
+            with_regions(old_and_new, ancestors, tag::ANCESTOR)
+        }
+        Operation::SplitRegion { parent, daughters } => with_regions(
+            of_table(kind::SPLIT_REGION, &parent.table, daughters),
+            std::slice::from_ref(parent),
             tag::OLD_REGION,
         ),
+        Operation::MergeRegions {
+            parents,
+            child,
+            ancestors,
+        } => {
+            let old_and_new = with_regions(
+                of_table(
+                    kind::MERGE_REGIONS,
+                    &child.table,
+                    std::slice::from_ref(child),
+                ),
+                parents,
+                tag::OLD_REGION,
+            );
+            with_regions(old_and_new, ancestors, tag::ANCESTOR)
+        }
+        Operation::ForgetParents {
+            region,
+            split,
+            ancestors,
+        } => {
+            let row = of_table(
+                kind::FORGET_PARENTS,
+                &region.table,
+                std::slice::from_ref(region),
+            );
+            let row = row.field(tag::SPLIT, &[u8::from(*split)]);
+            with_regions(row, ancestors, tag::ANCESTOR)
+        }
         Operation::UnassignRegion { region } => of_table(
             kind::UNASSIGN_REGION,
             &region.table,
@@ -421,6 +467,8 @@ struct Parts {
     name: Option<String>,
     families: Vec<Bytes>,
     server: Option<Bytes>,
+    ancestors: Vec<RegionInfo>,
+    split: bool,
 }
 
 fn one_byte(value: &Bytes) -> Result<u8> {
@@ -445,6 +493,8 @@ fn parts_of(value: Bytes) -> Result<Parts> {
             tag::NAME => parts.name = Some(fields::text(&value)?),
             tag::FAMILY => parts.families.push(value),
             tag::SERVER => parts.server = Some(value),
+            tag::ANCESTOR => parts.ancestors.push(region_from(value)?),
+            tag::SPLIT => parts.split = one_byte(&value)? == 1,
             unknown => return Err(Error::corrupt(format!("field {unknown} of an operation"))),
         }
     }
@@ -502,6 +552,21 @@ fn operation_from(value: Bytes) -> Result<Operation> {
         kind::TRUNCATE_REGION => Operation::TruncateRegion {
             old: parts.old_regions.into_iter().next().ok_or_else(missing)?,
             new: regions.into_iter().next().ok_or_else(missing)?,
+            ancestors: parts.ancestors,
+        },
+        kind::SPLIT_REGION => Operation::SplitRegion {
+            parent: parts.old_regions.into_iter().next().ok_or_else(missing)?,
+            daughters: regions.try_into().map_err(|_| missing())?,
+        },
+        kind::MERGE_REGIONS => Operation::MergeRegions {
+            parents: parts.old_regions,
+            child: regions.into_iter().next().ok_or_else(missing)?,
+            ancestors: parts.ancestors,
+        },
+        kind::FORGET_PARENTS => Operation::ForgetParents {
+            region: regions.into_iter().next().ok_or_else(missing)?,
+            split: parts.split,
+            ancestors: parts.ancestors,
         },
         kind::UNASSIGN_REGION => Operation::UnassignRegion {
             region: regions.into_iter().next().ok_or_else(missing)?,

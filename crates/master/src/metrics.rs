@@ -31,3 +31,8 @@ pub(crate) fn reconciled(live_servers: usize, homeless: usize, strays: usize) {
 pub(crate) fn meta_write_failed() {
     counter!("cadastre_master_meta_write_failures_total").increment(1);
 }
+
+/// Regions that were split or merged were closed for so long.
+pub(crate) fn held(held: Duration) {
+    histogram!("cadastre_master_hold_seconds").record(held);
+}

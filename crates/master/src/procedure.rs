@@ -9,7 +9,8 @@
 //! 3. [`Command::Commit`] is one batch on `hbase:meta`. What clients see changes there, at once.
 //! 4. [`Command::Finish`] writes the outcome and what [`Operation::end`] says in one batch of the master's store.
 //!
-//! Only what has not committed can fail: then [`Procedure::on`] turns to the way back.
+//! Only what has not committed can fail: then [`Procedure::on`] turns to the way back. A new master does not know of that and tries
+//! the way forward again.
 
 use std::collections::BTreeMap;
 
@@ -93,6 +94,33 @@ pub enum Operation {
         old: RegionInfo,
         /// Region that comes: the same keys, a new id, so that nobody who still holds the old one can write to it.
         new: RegionInfo,
+        /// What the old one was merged from, if that data still waits to be deleted.
+        ancestors: Vec<RegionInfo>,
+    },
+    /// Makes two regions of one of an enabled table.
+    SplitRegion {
+        /// Region that goes.
+        parent: RegionInfo,
+        /// Regions that come, in the order of their keys.
+        daughters: [RegionInfo; 2],
+    },
+    /// Makes one region of neighbours of an enabled table.
+    MergeRegions {
+        /// Regions that go, in the order of their keys.
+        parents: Vec<RegionInfo>,
+        /// Region that comes.
+        child: RegionInfo,
+        /// The parents, and what they were merged from themselves if that data still waits to be deleted.
+        ancestors: Vec<RegionInfo>,
+    },
+    /// Forgets regions that were split or merged and whose files nobody reads any more.
+    ForgetParents {
+        /// The region in whose row of `hbase:meta` they stand.
+        region: RegionInfo,
+        /// It is a split parent itself, and goes, row and all.
+        split: bool,
+        /// What it was merged from.
+        ancestors: Vec<RegionInfo>,
     },
     /// Closes a region; it stays so until it is assigned.
     UnassignRegion {
@@ -133,6 +161,8 @@ pub enum Lock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Close,
+    Clone,
+    Discard,
     Open,
     Flush,
     Namespace,
@@ -154,10 +184,43 @@ impl Operation {
             Self::AlterTable { .. } | Self::MoveRegion { .. } | Self::TruncateRegion { .. } => {
                 &[Step::Close, Step::Open, Step::Commit, Step::Finish]
             }
+            // Flushed before it is closed: what was written in between is all that the closing has to flush (C11).
+            Self::SplitRegion { .. } | Self::MergeRegions { .. } => &[
+                Step::Flush,
+                Step::Close,
+                Step::Clone,
+                Step::Open,
+                Step::Commit,
+                Step::Finish,
+            ],
+            Self::ForgetParents { .. } => &[Step::Commit, Step::Finish],
             Self::FlushTable { .. } => &[Step::Flush, Step::Finish],
             Self::CreateNamespace(_) | Self::ModifyNamespace(_) | Self::DeleteNamespace(_) => {
                 &[Step::Namespace, Step::Finish]
             }
+        }
+    }
+
+    /// The way back of what failed before its commit.
+    fn steps_back(&self) -> &'static [Step] {
+        match self {
+            Self::SplitRegion { .. } | Self::MergeRegions { .. } => &[
+                Step::Close,
+                Step::Discard,
+                Step::Open,
+                Step::Commit,
+                Step::Finish,
+            ],
+            _ => &[Step::Close, Step::Finish],
+        }
+    }
+
+    /// The regions that others are made of.
+    pub fn sources(&self) -> &[RegionInfo] {
+        match self {
+            Self::SplitRegion { parent, .. } => std::slice::from_ref(parent),
+            Self::MergeRegions { parents, .. } => parents,
+            _ => &[],
         }
     }
 
@@ -186,6 +249,9 @@ impl Operation {
                 std::slice::from_ref(region)
             }
             Self::TruncateRegion { new, .. } => std::slice::from_ref(new),
+            Self::SplitRegion { daughters, .. } => daughters,
+            Self::MergeRegions { child, .. } => std::slice::from_ref(child),
+            Self::ForgetParents { .. } => &[],
             Self::CreateNamespace(_) | Self::ModifyNamespace(_) | Self::DeleteNamespace(_) => &[],
         }
     }
@@ -194,13 +260,20 @@ impl Operation {
     fn closing(&self) -> &[RegionInfo] {
         match self {
             Self::TruncateRegion { old, .. } => std::slice::from_ref(old),
+            Self::SplitRegion { .. } | Self::MergeRegions { .. } => self.sources(),
             _ => self.regions(),
         }
     }
 
     /// Whether it can be taken back before its commit. What cannot is tried until it succeeds, as in HBase.
     fn can_fail(&self) -> bool {
-        matches!(self, Self::CreateTable { .. } | Self::TruncateTable { .. })
+        matches!(
+            self,
+            Self::CreateTable { .. }
+                | Self::TruncateTable { .. }
+                | Self::SplitRegion { .. }
+                | Self::MergeRegions { .. }
+        )
     }
 
     /// Whether all of it is one write of the master's store.
@@ -221,6 +294,9 @@ impl Operation {
             | Self::FlushTable { table, .. } => Some(table),
             Self::MoveRegion { region, .. }
             | Self::UnassignRegion { region }
+            | Self::SplitRegion { parent: region, .. }
+            | Self::MergeRegions { child: region, .. }
+            | Self::ForgetParents { region, .. }
             | Self::TruncateRegion { old: region, .. } => Some(&region.table),
             Self::CreateNamespace(_) | Self::ModifyNamespace(_) | Self::DeleteNamespace(_) => None,
         }
@@ -252,6 +328,12 @@ impl Operation {
             Self::DeleteNamespace(_) => "procedure.DeleteNamespaceProcedure",
             Self::FlushTable { .. } => "procedure.FlushTableProcedure",
             Self::TruncateRegion { .. } => "procedure.TruncateRegionProcedure",
+            Self::SplitRegion { .. } => "assignment.SplitTableRegionProcedure",
+            Self::MergeRegions { .. } => "assignment.MergeTableRegionsProcedure",
+            Self::ForgetParents { split: true, .. } => "assignment.GCRegionProcedure",
+            Self::ForgetParents { split: false, .. } => {
+                "assignment.GCMultipleMergedRegionsProcedure"
+            }
             Self::MoveRegion { .. } | Self::UnassignRegion { .. } => {
                 "assignment.TransitRegionStateProcedure"
             }
@@ -286,7 +368,31 @@ impl Operation {
                 changes
             }
             Self::TruncateTable { old, new, .. } => garbage(if failed { new } else { old }),
-            Self::TruncateRegion { old, .. } => garbage(std::slice::from_ref(old)),
+            Self::TruncateRegion { old, ancestors, .. } => {
+                let mut changes = garbage(std::slice::from_ref(old));
+                changes.extend(garbage(ancestors));
+                changes
+            }
+            // The way back has deleted them; whoever has opened one of them by an order that came late closes it.
+            Self::SplitRegion { .. } | Self::MergeRegions { .. } if failed => {
+                garbage(self.regions())
+            }
+            // Nobody will open them, and their data goes when nobody reads it.
+            Self::SplitRegion { .. } | Self::MergeRegions { .. } => {
+                let sources = self.sources().iter();
+                sources.map(|s| Change::NoEpoch(s.encoded_name())).collect()
+            }
+            Self::ForgetParents {
+                region,
+                split,
+                ancestors,
+            } => {
+                let mut changes = garbage(ancestors);
+                if *split {
+                    changes.extend(garbage(std::slice::from_ref(region)));
+                }
+                changes
+            }
             Self::CreateNamespace(namespace) | Self::ModifyNamespace(namespace) => {
                 vec![Change::PutNamespace(namespace.clone())]
             }
@@ -297,17 +403,7 @@ impl Operation {
 
     /// The one batch on `hbase:meta`. Every region that was opened has a placement.
     fn commit(&self, placements: &BTreeMap<EncodedName, Placement>) -> Vec<MetaChange> {
-        let opened = |regions: &[RegionInfo]| -> Vec<MetaChange> {
-            regions
-                .iter()
-                .map(|region| {
-                    let placement = placements
-                        .get(&region.encoded_name())
-                        .expect("an opening ends only when every region has a place");
-                    MetaChange::Opened(region.clone(), placement.clone())
-                })
-                .collect()
-        };
+        let opened = |regions: &[RegionInfo]| opened(regions, placements);
         let deleted = |regions: &[RegionInfo]| -> Vec<MetaChange> {
             regions
                 .iter()
@@ -340,7 +436,33 @@ impl Operation {
             Self::AlterTable { reopen, .. } => (opened(reopen), None),
             Self::MoveRegion { region, .. } => (opened(std::slice::from_ref(region)), None),
             Self::UnassignRegion { region } => (vec![MetaChange::Closed(region.clone())], None),
-            Self::TruncateRegion { old, new } => {
+            Self::SplitRegion { parent, daughters } => {
+                let mut changes = vec![MetaChange::Split(parent.clone(), daughters.clone())];
+                changes.extend(opened(daughters));
+                (changes, None)
+            }
+            Self::MergeRegions {
+                parents,
+                child,
+                ancestors,
+            } => {
+                let mut changes = deleted(parents);
+                changes.extend(opened(std::slice::from_ref(child)));
+                changes.push(MetaChange::Merged(child.clone(), ancestors.clone()));
+                (changes, None)
+            }
+            Self::ForgetParents {
+                region,
+                split: true,
+                ..
+            } => (deleted(std::slice::from_ref(region)), None),
+            Self::ForgetParents {
+                region, ancestors, ..
+            } => {
+                let forgotten = MetaChange::Unmerged(region.clone(), ancestors.len());
+                (vec![forgotten], None)
+            }
+            Self::TruncateRegion { old, new, .. } => {
                 let mut changes = deleted(std::slice::from_ref(old));
                 changes.extend(opened(std::slice::from_ref(new)));
                 (changes, None)
@@ -353,6 +475,22 @@ impl Operation {
         changes.extend(state.map(|(table, state)| MetaChange::TableState(table.clone(), state)));
         changes
     }
+}
+
+/// Rows of regions that were opened.
+fn opened(
+    regions: &[RegionInfo],
+    placements: &BTreeMap<EncodedName, Placement>,
+) -> Vec<MetaChange> {
+    regions
+        .iter()
+        .map(|region| {
+            let placement = placements
+                .get(&region.encoded_name())
+                .expect("an opening ends only when every region has a place");
+            MetaChange::Opened(region.clone(), placement.clone())
+        })
+        .collect()
 }
 
 /// A client's mark on a call: a repeated one is the same procedure.
@@ -389,6 +527,20 @@ pub struct Ticket {
 pub enum Command {
     /// Close regions wherever they are open.
     Close(Vec<RegionInfo>),
+    /// Have the databases of closed regions cloned into others (a split or a merge); the sources are never opened again.
+    Clone {
+        /// Regions that go.
+        sources: Vec<RegionInfo>,
+        /// Regions that come.
+        targets: Vec<RegionInfo>,
+    },
+    /// Take that back.
+    Discard {
+        /// Regions that stay.
+        sources: Vec<RegionInfo>,
+        /// Regions that do not come.
+        targets: Vec<RegionInfo>,
+    },
     /// Have each region open on some live server.
     Open {
         /// The regions.
@@ -439,9 +591,6 @@ pub struct Procedure {
     failure: Option<Error>,
 }
 
-/// The way back of what failed before its commit.
-const BACK: &[Step] = &[Step::Close, Step::Finish];
-
 impl Procedure {
     /// At its first step: just submitted, or read by a new master.
     pub fn new(ticket: Ticket, operation: Operation) -> Self {
@@ -457,35 +606,53 @@ impl Procedure {
     fn steps(&self) -> &'static [Step] {
         match self.failure {
             None => self.operation.steps(),
-            Some(_) => BACK,
+            Some(_) => self.operation.steps_back(),
         }
     }
 
     /// What to do now; `None` once it is finished.
     pub fn command(&self) -> Option<Command> {
         let regions = || self.operation.regions().to_vec();
+        let sources = || self.operation.sources().to_vec();
         Some(match self.steps().get(self.at)? {
             // The way back closes what was opened.
             Step::Close if self.failure.is_none() => {
                 Command::Close(self.operation.closing().to_vec())
             }
             Step::Close => Command::Close(regions()),
+            Step::Clone => Command::Clone {
+                sources: sources(),
+                targets: regions(),
+            },
+            Step::Discard => Command::Discard {
+                sources: sources(),
+                targets: regions(),
+            },
             Step::Open => Command::Open {
-                regions: regions(),
+                regions: match self.failure {
+                    None => regions(),
+                    Some(_) => sources(),
+                },
                 on: match &self.operation {
                     Operation::MoveRegion { to, .. } => to.clone(),
                     _ => None,
                 },
             },
             Step::Flush => Command::Flush {
-                regions: regions(),
+                regions: match &self.operation {
+                    Operation::FlushTable { regions, .. } => regions.clone(),
+                    _ => sources(),
+                },
                 families: match &self.operation {
                     Operation::FlushTable { families, .. } => families.clone(),
                     _ => Vec::new(),
                 },
             },
             Step::Namespace => Command::Namespace(self.operation.namespace_change()?),
-            Step::Commit => Command::Commit(self.operation.commit(&self.placements)),
+            Step::Commit if self.failure.is_none() => {
+                Command::Commit(self.operation.commit(&self.placements))
+            }
+            Step::Commit => Command::Commit(opened(self.operation.sources(), &self.placements)),
             Step::Finish => Command::Finish {
                 changes: self.end(),
                 failure: self.failure.clone(),
@@ -511,13 +678,15 @@ impl Procedure {
     pub fn can_fail(&self) -> bool {
         self.failure.is_none()
             && self.operation.can_fail()
-            && self.steps().get(self.at) == Some(&Step::Open)
+            && matches!(self.steps().get(self.at), Some(Step::Clone | Step::Open))
     }
 
     /// Where it stands, for people.
     pub fn step_name(&self) -> &'static str {
         match self.steps().get(self.at) {
             Some(Step::Close) => "CLOSE_REGIONS",
+            Some(Step::Clone) => "CLONE_REGIONS",
+            Some(Step::Discard) => "DISCARD_REGIONS",
             Some(Step::Open) => "OPEN_REGIONS",
             Some(Step::Flush) => "FLUSH_REGIONS",
             Some(Step::Namespace) => "UPDATE_NAMESPACE_TABLE",

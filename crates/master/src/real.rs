@@ -16,7 +16,7 @@ use bytes::Bytes;
 use cadastre_env::{Clock, Env, HostPort};
 use cadastre_rpc::Connections;
 use cadastre_store::{Kv, Store};
-use cadastre_types::{Code, Error, RegionInfo, Result, ServerName};
+use cadastre_types::{Code, EncodedName, Error, RegionInfo, Result, ServerName};
 use cadastre_wire::{Service, pb};
 use tokio::sync::watch;
 
@@ -217,6 +217,22 @@ impl<E: Env> World for RealWorld<E> {
 
     async fn loads(&self, server: &ServerName) -> Result<Vec<pb::RegionLoad>> {
         self.ask_loads(server).await
+    }
+
+    async fn split_row(&self, server: &ServerName, region: &RegionInfo) -> Result<Option<Bytes>> {
+        self.ask_split_row(server, region).await
+    }
+
+    async fn clone_regions(&self, sources: &[RegionInfo], targets: &[RegionInfo]) -> Result<()> {
+        self.inner.store.clone_regions(sources, targets).await
+    }
+
+    async fn discard_clones(&self, sources: &[RegionInfo], targets: &[RegionInfo]) -> Result<()> {
+        self.inner.store.discard_clones(sources, targets).await
+    }
+
+    async fn borrowed_by(&self, region: &RegionInfo) -> Result<BTreeSet<EncodedName>> {
+        self.inner.store.borrowed_by(region).await
     }
 
     async fn delete_data(&self, region: &RegionInfo) -> Result<()> {

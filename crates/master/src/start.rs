@@ -259,7 +259,11 @@ async fn run<E: Env>(
 async fn lead<E: Env>(shared: &Arc<Shared<E>>, store: Store<E>, config: &MasterConfig) -> Error {
     match become_active(shared, store, config).await {
         Ok(active) => {
-            active.watch_servers().await;
+            tokio::select! {
+                biased;
+                () = active.watch_servers() => {}
+                () = active.watch_parents() => {}
+            }
             Error::new(Code::Fenced, "the live servers are not known any more")
         }
         Err(error) => error,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_types::{
-    Error, RegionInfo, Result, ServerName, TableDescriptor, TableName, TableState,
+    EncodedName, Error, RegionInfo, Result, ServerName, TableDescriptor, TableName, TableState,
 };
 use cadastre_wire::pb;
 use tokio::sync::watch;
@@ -126,6 +126,31 @@ pub trait World: Clone + Send + Sync + 'static {
         &self,
         server: &ServerName,
     ) -> impl Future<Output = Result<Vec<pb::RegionLoad>>> + Send;
+    /// A row at which a region may be split, by what its server finds in its files; `None` if it is too small.
+    fn split_row(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> impl Future<Output = Result<Option<Bytes>>> + Send;
+    /// Makes regions out of closed ones, which can never be opened again from then on. Done before is done.
+    /// [`Code::RegionState`](cadastre_types::Code::RegionState) if one has writes in the log that its files lack: opened and closed once
+    /// more, it has not.
+    fn clone_regions(
+        &self,
+        sources: &[RegionInfo],
+        targets: &[RegionInfo],
+    ) -> impl Future<Output = Result<()>> + Send;
+    /// Takes that back.
+    fn discard_clones(
+        &self,
+        sources: &[RegionInfo],
+        targets: &[RegionInfo],
+    ) -> impl Future<Output = Result<()>> + Send;
+    /// Regions whose files a region still reads.
+    fn borrowed_by(
+        &self,
+        region: &RegionInfo,
+    ) -> impl Future<Output = Result<BTreeSet<EncodedName>>> + Send;
     /// Deletes the data of a region that nobody has open. It is no error if there is none.
     fn delete_data(&self, region: &RegionInfo) -> impl Future<Output = Result<()>> + Send;
     /// Puts something into the coordination service; gives up after a bounded time.

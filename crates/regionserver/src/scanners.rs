@@ -19,7 +19,7 @@ use crate::regions::Hosted;
 /// Scanners one server holds at most (INV-9); each keeps a snapshot of its region.
 const SCANNERS_MAX: usize = 100_000;
 
-/// Scanners that ended by themselves and whose ids are still known, so that a late close is answered kindly.
+/// Scanners that ended by themselves, or with their regions, and whose ids are still known, so that a late close is answered kindly.
 const CLOSED_REMEMBERED: usize = 1_000;
 
 /// One open scanner.
@@ -118,6 +118,8 @@ impl<E: Env> OpenScanner<E> {
     pub(crate) async fn next(&mut self, env: &E, budget: &Budget) -> Result<Answer> {
         let mut answer = Answer::default();
         let mut bytes = 0;
+        // A row counts as scanned by the call that gives it out, not by the one that has looked ahead.
+        answer.scanned += u64::from(self.has_row_untouched());
         loop {
             let full = answer.parts.len() as u64 >= u64::from(budget.results)
                 || budget.rows.is_some_and(|rows| answer.rows >= rows)
@@ -142,8 +144,14 @@ impl<E: Env> OpenScanner<E> {
                 break;
             }
         }
+        answer.scanned -= u64::from(self.has_row_untouched());
         answer.scan_over = self.filtered_out && answer.parts.is_empty();
         Ok(answer)
+    }
+
+    /// Whether a row was read of which nothing was given out.
+    fn has_row_untouched(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|row| row.sent == 0)
     }
 
     fn is_late(&self, env: &E, budget: &Budget) -> bool {
@@ -264,6 +272,8 @@ pub(crate) struct Scanners<E: Env> {
 struct Inner<E: Env> {
     slots: BTreeMap<u64, Slot<E>>,
     closed: VecDeque<(u64, u64)>,
+    /// Scanners whose regions have gone from here.
+    orphaned: VecDeque<u64>,
     next: u32,
 }
 
@@ -279,6 +289,7 @@ impl<E: Env> Scanners<E> {
         let inner = Inner {
             slots: BTreeMap::new(),
             closed: VecDeque::new(),
+            orphaned: VecDeque::new(),
             next: 1,
         };
         Self {
@@ -312,9 +323,15 @@ impl<E: Env> Scanners<E> {
     /// Takes a scanner out for a call.
     ///
     /// # Errors
-    /// `UnknownScanner`; `LeaseException` while another call runs on it.
+    /// `UnknownScanner`; `NotServingRegion` if its region has been closed since; `LeaseException` while another call runs on it.
     pub(crate) fn take(&self, id: u64) -> Result<Taken<E>> {
         let mut inner = self.inner();
+        if !inner.slots.contains_key(&id) && inner.orphaned.contains(&id) {
+            return Err(Error::new(
+                Code::NotServingRegion,
+                format!("the region of the scanner '{id}' is not served here any more"),
+            ));
+        }
         match inner.slots.get_mut(&id) {
             Some(slot @ Slot::Idle(..)) => match std::mem::replace(slot, Slot::Busy) {
                 Slot::Idle(scanner, _) => Ok(Taken::Open(scanner)),
@@ -382,6 +399,9 @@ impl<E: Env> Scanners<E> {
                 })
                 .map(|(id, _)| *id)
                 .collect();
+            inner.orphaned.extend(&ids);
+            let over = inner.orphaned.len().saturating_sub(CLOSED_REMEMBERED);
+            inner.orphaned.drain(..over);
             ids.iter().filter_map(|id| inner.slots.remove(id)).collect()
         };
         drop(dropped);

@@ -31,6 +31,8 @@ pub const STATE: &[u8] = b"state";
 pub const SPLIT_A: &[u8] = b"splitA";
 /// Second daughter of a split parent.
 pub const SPLIT_B: &[u8] = b"splitB";
+/// What a merged region was merged from: this, and a number of four digits at least.
+const MERGE_PREFIX: &[u8] = b"merge";
 /// State of a table, in [`TABLE_FAMILY`].
 pub const TABLE_STATE: &[u8] = b"state";
 
@@ -168,6 +170,19 @@ pub struct MetaEntry {
     pub state: String,
     /// The daughters of a split parent.
     pub split_daughters: Option<(RegionInfo, RegionInfo)>,
+    /// What it was merged from, as long as that is not cleaned up.
+    pub merged_from: Vec<RegionInfo>,
+}
+
+/// Column of one of the regions that a region was merged from, counted from 0.
+pub fn merge_qualifier(number: usize) -> Bytes {
+    let prefix = String::from_utf8_lossy(MERGE_PREFIX);
+    format!("{prefix}{number:04}").into()
+}
+
+fn is_merge_qualifier(qualifier: &[u8]) -> bool {
+    let number = qualifier.strip_prefix(MERGE_PREFIX);
+    number.is_some_and(|number| number.len() >= 4 && number.iter().all(u8::is_ascii_digit))
 }
 
 impl MetaEntry {
@@ -198,6 +213,12 @@ impl MetaEntry {
                 cell(SPLIT_B, region_value(b)),
             ]);
         }
+        for (number, parent) in self.merged_from.iter().enumerate() {
+            let family = Bytes::from_static(INFO_FAMILY);
+            let (qualifier, value) = (merge_qualifier(number), region_value(parent));
+            let merged = Cell::put(row.clone(), family, qualifier, LATEST_TIMESTAMP, value);
+            cells.push(merged);
+        }
         cells.sort_by(Cell::cmp_hbase);
         cells
     }
@@ -220,7 +241,15 @@ impl MetaEntry {
             (Some(a), Some(b)) => Some((region(a)?, region(b)?)),
             _ => None,
         };
+        let mut parents: Vec<&Bytes> = cells
+            .iter()
+            .filter(|cell| cell.family == INFO_FAMILY && is_merge_qualifier(&cell.qualifier))
+            .map(|cell| &cell.qualifier)
+            .collect();
+        parents.dedup();
+        let parents = parents.into_iter().filter_map(|parent| column(parent));
         Ok(Some(Self {
+            merged_from: parents.map(region).collect::<Result<_>>()?,
             info: region(info)?,
             server,
             open_seq: column(OPEN_SEQUENCE_NUMBER)

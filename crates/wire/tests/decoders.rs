@@ -130,6 +130,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         open_seq: 3,
         state: "OPEN".to_owned(),
         split_daughters: None,
+        merged_from: Vec::new(),
     };
     let mut row = BytesMut::new();
     for cell in entry.to_cells() {

@@ -52,6 +52,12 @@ pub enum TableCommand {
     /// Move the region that holds a row to another server
     #[command(after_help = format!("Examples:\n  cadastre table move t1 row1\n  cadastre table move t1 row1 --to host2,16020,1700000000000\n\n{EXIT_CODES}"))]
     Move(MoveArgs),
+    /// Split the region that holds a row, at that row or in its middle; clients go on meanwhile
+    #[command(after_help = format!("Examples:\n  cadastre table split t1 row5\n  cadastre table split t1 row5 --middle\n\n{EXIT_CODES}"))]
+    Split(SplitArgs),
+    /// Merge the regions from the one that holds a row to the one that holds another; clients go on meanwhile
+    #[command(after_help = format!("Example:\n  cadastre table merge t1 row1 row5\n\n{EXIT_CODES}"))]
+    Merge(MergeArgs),
     /// Even out the number of regions on the servers
     #[command(after_help = format!("Example:\n  cadastre table balance --dry-run\n\n{EXIT_CODES}"))]
     Balance(BalanceArgs),
@@ -70,6 +76,8 @@ impl TableCommand {
             Self::Truncate(args) => &args.name.connect,
             Self::Compact(args) => &args.name.connect,
             Self::Move(args) => &args.connect,
+            Self::Split(args) => &args.connect,
+            Self::Merge(args) => &args.connect,
             Self::Balance(args) => &args.connect,
         }
     }
@@ -189,6 +197,38 @@ pub struct MoveArgs {
     connect: ConnectArgs,
 }
 
+/// Arguments of `table split`.
+#[derive(Debug, Args)]
+pub struct SplitArgs {
+    /// Table
+    #[arg(value_parser = table_name)]
+    table: TableName,
+    /// The first row of the upper half
+    #[arg(value_parser = bytes)]
+    row: Bytes,
+    /// Not at the row, but in the middle of the data of the region that holds it
+    #[arg(long)]
+    middle: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `table merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Table
+    #[arg(value_parser = table_name)]
+    table: TableName,
+    /// A row of the first region
+    #[arg(value_parser = bytes)]
+    from: Bytes,
+    /// A row of the last region
+    #[arg(value_parser = bytes)]
+    to: Bytes,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
 /// Arguments of `table balance`.
 #[derive(Debug, Args)]
 pub struct BalanceArgs {
@@ -247,6 +287,12 @@ pub(super) async fn run<E: Env>(
         }
         TableCommand::Compact(args) => return compact(client, args, output).await,
         TableCommand::Move(args) => return move_region(client, args, output).await,
+        TableCommand::Split(args) => {
+            let table = &args.table;
+            admin.split_region(table, &args.row, args.middle).await?;
+            done(output, "split a region of", table);
+        }
+        TableCommand::Merge(args) => return merge(client, args, output).await,
         TableCommand::Balance(args) => return balance(client, args.dry_run, output).await,
     }
     Ok(exit::DONE)
@@ -335,6 +381,17 @@ async fn move_region<E: Env>(
     output.answer(
         format_args!("region {region} is on {}", now.server),
         || json!({ "region": region.as_str(), "server": now.server.to_string() }),
+    );
+    Ok(exit::DONE)
+}
+
+async fn merge<E: Env>(client: &Client<E>, args: MergeArgs, output: &mut Output<'_>) -> Result<u8> {
+    let table = &args.table;
+    let admin = client.admin();
+    let regions = admin.merge_regions(table, &args.from, &args.to).await?;
+    output.answer(
+        format_args!("merged {} of {table}", counted(regions as u64, "region")),
+        || json!({ "table": table.as_str(), "done": "merged", "regions": regions }),
     );
     Ok(exit::DONE)
 }

@@ -148,6 +148,64 @@ impl<E: Env> Admin<E> {
         Ok(())
     }
 
+    /// Splits the region that holds a row: at that row, or with `middle` where its server finds the middle of its data. Clients may read and write
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`Code::DoNotRetryIo`](cadastre_types::Code::DoNotRetryIo) if it cannot be split there, and what else the master says.
+    pub async fn split_region(&self, table: &TableName, row: &Bytes, middle: bool) -> Result<()> {
+        let located = self.client.locate(table, row, true).await?;
+        let request = pb::SplitTableRegionRequest {
+            region_info: convert::region_info_pb(&located.region),
+            split_row: (!middle).then(|| row.clone()),
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let answer = self.master().split_region(request).await?;
+        self.wait("split", answer.proc_id).await?;
+        self.client.clear_region(&located.region);
+        Ok(())
+    }
+
+    /// Merges the regions from the one that holds a row to the one that holds another; gives their number.
+    ///
+    /// # Errors
+    /// [`Code::MergeRegion`](cadastre_types::Code::MergeRegion) if that is one region, and what else the master says.
+    pub async fn merge_regions(
+        &self,
+        table: &TableName,
+        from: &Bytes,
+        to: &Bytes,
+    ) -> Result<usize> {
+        let all = self.table_regions(table).await?;
+        let regions: Vec<&RegionInfo> = all
+            .iter()
+            .map(|location| &*location.region)
+            .filter(|region| {
+                let ends_before = !region.end_key.is_empty() && region.end_key <= *from;
+                !ends_before && region.start_key <= *to
+            })
+            .collect();
+        let request = pb::MergeTableRegionsRequest {
+            region: regions
+                .iter()
+                .map(|region| pb::RegionSpecifier {
+                    r#type: pb::region_specifier::RegionSpecifierType::EncodedRegionName as i32,
+                    value: region.encoded_name().as_str().to_owned().into(),
+                })
+                .collect(),
+            forcible: None,
+            nonce_group: Some(self.nonce_group()),
+            nonce: Some(self.client.nonce()),
+        };
+        let answer = self.master().merge_table_regions(request).await?;
+        self.wait("merge", answer.proc_id).await?;
+        for region in &regions {
+            self.client.clear_region(region);
+        }
+        Ok(regions.len())
+    }
+
     /// Runs the balancer. `dry_run` only says what it would do; servers before HBase 2.5 do not know that and move.
     ///
     /// # Errors

@@ -577,6 +577,7 @@ impl Server {
                 open_seq: 1,
                 state: "OPEN".to_owned(),
                 split_daughters: None,
+                merged_from: Vec::new(),
             });
             let cells = directory_cells(entries.collect(), KeyOrder::Root, &root(), &scan);
             (root(), cells)
@@ -785,6 +786,7 @@ fn meta_entries(cluster: &Cluster, world: &World) -> Vec<MetaEntry> {
             open_seq: region.seq,
             state: region.state.to_owned(),
             split_daughters: None,
+            merged_from: Vec::new(),
         })
         .collect()
 }

@@ -74,6 +74,31 @@ fn operations() -> Vec<Operation> {
         Operation::TruncateRegion {
             old: regions[0].clone(),
             new: new[0].clone(),
+            ancestors: Vec::new(),
+        },
+        Operation::TruncateRegion {
+            old: regions[0].clone(),
+            new: new[0].clone(),
+            ancestors: new.clone(),
+        },
+        Operation::SplitRegion {
+            parent: new[0].clone(),
+            daughters: [regions[0].clone(), regions[1].clone()],
+        },
+        Operation::MergeRegions {
+            parents: regions.clone(),
+            child: new[0].clone(),
+            ancestors: [regions.clone(), new.clone()].concat(),
+        },
+        Operation::ForgetParents {
+            region: regions[0].clone(),
+            split: true,
+            ancestors: Vec::new(),
+        },
+        Operation::ForgetParents {
+            region: regions[0].clone(),
+            split: false,
+            ancestors: new.clone(),
         },
         Operation::UnassignRegion {
             region: new[0].clone(),

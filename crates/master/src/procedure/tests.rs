@@ -20,6 +20,12 @@ struct World {
     open: BTreeSet<EncodedName>,
     openings: u64,
     refuse_to_open: bool,
+    /// Regions that were cloned, with what they were cloned of and how often that had been opened by then.
+    clones: BTreeMap<EncodedName, Vec<(EncodedName, u64)>>,
+    sealed: BTreeSet<EncodedName>,
+    opened: BTreeMap<EncodedName, u64>,
+    /// Regions that may be opened though others are refused.
+    refused_once: BTreeSet<EncodedName>,
 }
 
 impl World {
@@ -54,9 +60,55 @@ impl World {
                 }
                 Event::Done
             }
+            Command::Clone { sources, targets } => {
+                let fresh = !sources
+                    .iter()
+                    .all(|source| self.sealed.contains(&source.encoded_name()));
+                let mut states = Vec::new();
+                for source in &sources {
+                    let name = source.encoded_name();
+                    assert!(!self.open.contains(&name), "only what is closed is cloned");
+                    states.push((name.clone(), self.opened.get(&name).copied().unwrap_or(0)));
+                    self.sealed.insert(name);
+                }
+                for target in targets {
+                    let name = target.encoded_name();
+                    if fresh {
+                        self.clones.remove(&name);
+                    }
+                    let states = states.clone();
+                    self.clones.entry(name).or_insert(states);
+                }
+                Event::Done
+            }
+            Command::Discard { sources, targets } => {
+                for target in targets {
+                    assert!(!self.open.contains(&target.encoded_name()));
+                    self.clones.remove(&target.encoded_name());
+                }
+                for source in sources {
+                    self.sealed.remove(&source.encoded_name());
+                }
+                Event::Done
+            }
             Command::Open { regions, .. } => {
-                if self.refuse_to_open {
+                let back = regions
+                    .iter()
+                    .any(|region| self.refused_once.contains(&region.encoded_name()));
+                if self.refuse_to_open && !back {
+                    let operation = &self.running[&id].1;
+                    let sources = operation.sources().iter();
+                    self.refused_once
+                        .extend(sources.map(RegionInfo::encoded_name));
                     return Event::Failed(Error::new(Code::Io, "no"));
+                }
+                for region in &regions {
+                    let name = region.encoded_name();
+                    assert!(!self.sealed.contains(&name), "C20");
+                    for (source, opened) in self.clones.get(&name).into_iter().flatten() {
+                        assert_eq!(self.opened[source], *opened, "a stale clone");
+                    }
+                    *self.opened.entry(name).or_default() += 1;
                 }
                 self.openings += 1;
                 let placement = Placement {
@@ -128,7 +180,7 @@ impl World {
                         let encoded = region.info.encoded_name();
                         let open = self.open.contains(&encoded);
                         assert_eq!(open, region.state == RegionState::Open, "{name}");
-                        (encoded, region.state)
+                        (encoded, region.state, &region.merged_from)
                     })
                     .collect();
                 (name, table.state, &table.record, regions)
@@ -156,6 +208,30 @@ fn record() -> TableRecord {
         .unwrap()
 }
 
+/// Halves of the region that begins the table.
+fn halves(parent: &RegionInfo, id: u64) -> [RegionInfo; 2] {
+    let half = |start: &Bytes, end: &Bytes| RegionInfo::new(name(), start.clone(), end.clone(), id);
+    let at = Bytes::from_static(b"g");
+    [half(&parent.start_key, &at), half(&at, &parent.end_key)]
+}
+
+fn split(parent: RegionInfo, id: u64) -> Operation {
+    let daughters = halves(&parent, id);
+    Operation::SplitRegion { parent, daughters }
+}
+
+fn merge(parents: Vec<RegionInfo>, id: u64) -> Operation {
+    Operation::MergeRegions {
+        child: RegionInfo {
+            start_key: parents[0].start_key.clone(),
+            region_id: id,
+            ..parents.last().unwrap().clone()
+        },
+        ancestors: parents.clone(),
+        parents,
+    }
+}
+
 /// Operations that follow each other, and the table's state after each.
 fn life() -> Vec<(Operation, Option<TableState>)> {
     let table = name();
@@ -171,6 +247,12 @@ fn life() -> Vec<(Operation, Option<TableState>)> {
     };
     // As truncating the first region leaves them.
     let mixed: Vec<RegionInfo> = [&regions(3)[..1], &regions(2)[1..]].concat();
+    let merged = RegionInfo {
+        start_key: Bytes::from_static(b"g"),
+        region_id: 5,
+        ..mixed[1].clone()
+    };
+    let last = vec![halves(&mixed[0], 4)[0].clone(), merged.clone()];
     use TableState::{Disabled, Enabled};
     vec![
         (Operation::CreateNamespace(Namespace::new("ns")), None),
@@ -225,20 +307,42 @@ fn life() -> Vec<(Operation, Option<TableState>)> {
             Operation::TruncateRegion {
                 old: regions(2)[0].clone(),
                 new: regions(3)[0].clone(),
+                ancestors: Vec::new(),
+            },
+            Some(Enabled),
+        ),
+        (split(mixed[0].clone(), 4), Some(Enabled)),
+        (
+            merge(vec![halves(&mixed[0], 4)[1].clone(), mixed[1].clone()], 5),
+            Some(Enabled),
+        ),
+        (
+            Operation::ForgetParents {
+                region: mixed[0].clone(),
+                split: true,
+                ancestors: Vec::new(),
+            },
+            Some(Enabled),
+        ),
+        (
+            Operation::ForgetParents {
+                region: merged.clone(),
+                split: false,
+                ancestors: vec![halves(&mixed[0], 4)[1].clone(), mixed[1].clone()],
             },
             Some(Enabled),
         ),
         (
             Operation::DisableTable {
                 table: table.clone(),
-                regions: mixed.clone(),
+                regions: last.clone(),
             },
             Some(Disabled),
         ),
         (
             Operation::DeleteTable {
                 table: table.clone(),
-                regions: mixed,
+                regions: last,
             },
             None,
         ),
@@ -261,13 +365,13 @@ fn each_operation_ends_the_same_wherever_the_master_dies() {
         );
         if state.is_some() {
             let regions: Vec<_> = catalog
-                .regions_of(&name())
+                .served_regions_of(&name())
                 .map(|region| region.info.clone())
                 .collect();
             assert!(covers(&regions), "INV-1 after {operation:?}");
         }
         assert!(world.running.is_empty());
-        for cut in 0..5 {
+        for cut in 0..8 {
             let mut other = before.clone();
             let procedure = other.submit(id, operation.clone());
             other.run(procedure, Some(cut));
@@ -281,7 +385,7 @@ fn each_operation_ends_the_same_wherever_the_master_dies() {
     let catalog = world.catalog();
     assert_eq!(catalog.tables().count(), 0);
     assert_eq!(catalog.regions().count(), 0);
-    assert_eq!(catalog.garbage().count(), 5, "all generations of regions");
+    assert_eq!(catalog.garbage().count(), 8, "all generations of regions");
     assert!(world.open.is_empty());
 }
 
@@ -356,4 +460,66 @@ fn what_clients_may_have_seen_cannot_fail() {
         .collect();
     let committing = created.on(Event::Opened(places));
     assert!(!committing.can_fail());
+}
+
+/// A split or merge whose regions cannot be opened leaves everything as it was, wherever the master dies on the way.
+#[test]
+fn a_replacement_that_cannot_open_is_taken_back() {
+    let mut before = World::default();
+    let create = Operation::CreateTable {
+        record: record(),
+        regions: regions(1),
+    };
+    let procedure = before.submit(1, create);
+    before.run(procedure, None);
+    for operation in [split(regions(1)[0].clone(), 2), merge(regions(1), 2)] {
+        for cut in (0..12).map(Some).chain([None]) {
+            let mut world = before.clone();
+            world.refuse_to_open = true;
+            let procedure = world.submit(2, operation.clone());
+            world.run(procedure, cut);
+            assert_eq!(world.outcomes[&2], Some(Code::Io), "{cut:?}");
+            let catalog = world.catalog();
+            let there: Vec<_> = catalog.regions().collect();
+            assert_eq!(there.len(), 2);
+            for region in there {
+                let name = region.info.encoded_name();
+                assert_eq!(region.state, RegionState::Open);
+                assert!(world.open.contains(&name));
+                let closed = operation.sources().contains(&region.info);
+                assert_eq!(world.opened[&name] > 1, closed, "it was opened again");
+            }
+            assert_eq!(world.open.len(), 2);
+            assert!(world.sealed.is_empty());
+            assert!(world.clones.is_empty());
+        }
+    }
+}
+
+/// At every version of hbase:meta a key lies in exactly one region that is not a split parent (INV-1).
+#[test]
+fn meta_covers_every_key_once_while_regions_are_replaced() {
+    let mut world = World::default();
+    let create = Operation::CreateTable {
+        record: record(),
+        regions: regions(1),
+    };
+    let procedure = world.submit(1, create);
+    world.run(procedure, None);
+    let halves = halves(&regions(1)[0], 2);
+    let neighbours = vec![halves[1].clone(), regions(1)[1].clone()];
+    let operations = [split(regions(1)[0].clone(), 2), merge(neighbours, 3)];
+    for (id, operation) in (2..).zip(operations) {
+        let mut procedure = world.submit(id, operation);
+        while let Some(command) = procedure.command() {
+            let event = world.execute(id, command);
+            procedure = procedure.on(event);
+            let catalog = world.catalog();
+            let infos: Vec<_> = catalog
+                .served_regions_of(&name())
+                .map(|region| region.info.clone())
+                .collect();
+            assert!(covers(&infos), "{infos:?}");
+        }
+    }
 }

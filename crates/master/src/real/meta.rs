@@ -8,15 +8,15 @@
 use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{
-    Cell, Code, Durability, Error, LATEST_TIMESTAMP, Mutation, MutationKind, RegionInfo, Result,
-    Scan, ServerName, TimeRange,
+    Cell, CellType, Code, Durability, Error, LATEST_TIMESTAMP, Mutation, MutationKind, RegionInfo,
+    Result, Scan, ServerName, TimeRange,
 };
 use cadastre_wire::cells::{CellReader, Codec};
 use cadastre_wire::meta::{self, MetaEntry};
 use cadastre_wire::{Service, convert, exception, pb};
 
 use super::{ORDER_TIMEOUT, RealWorld};
-use crate::catalog::{MetaChange, Placement, RegionEntry, RegionState};
+use crate::catalog::{MetaChange, Placement, RegionEntry, RegionState, split_parent};
 use crate::world::{MetaRow, World};
 
 /// Rows of one answer when all of a system table is read: some hundred bytes each.
@@ -37,19 +37,45 @@ fn mutation(change: &MetaChange) -> Mutation {
                 open_seq: placement.open_sequence_number,
                 state: STATE_OPEN.to_owned(),
                 split_daughters: None,
+                merged_from: Vec::new(),
             }
             .to_cells(),
         ),
         MetaChange::Closed(info) => {
             let row = meta::region_row(info);
-            let state = Cell::put(
-                row.clone(),
-                Bytes::from_static(meta::INFO_FAMILY),
-                Bytes::from_static(meta::STATE),
-                LATEST_TIMESTAMP,
-                Bytes::from_static(STATE_CLOSED.as_bytes()),
-            );
+            let state = info_cell(&row, meta::STATE, STATE_CLOSED);
             put(row, vec![state])
+        }
+        MetaChange::Split(info, [lower, upper]) => {
+            let row = meta::region_row(info);
+            let region = |qualifier, info| info_cell(&row, qualifier, meta::region_value(info));
+            let cells = vec![
+                region(meta::REGION_INFO, &split_parent(info)),
+                region(meta::SPLIT_A, lower),
+                region(meta::SPLIT_B, upper),
+                info_cell(&row, meta::STATE, STATE_SPLIT),
+            ];
+            put(row, cells)
+        }
+        MetaChange::Merged(info, from) => {
+            let row = meta::region_row(info);
+            let cells = from.iter().enumerate();
+            let cells = cells.map(|(number, parent)| {
+                let qualifier = meta::merge_qualifier(number);
+                info_cell(&row, qualifier, meta::region_value(parent))
+            });
+            put(row.clone(), cells.collect())
+        }
+        MetaChange::Unmerged(info, count) => {
+            let row = meta::region_row(info);
+            let gone = (0..*count).map(|number| Cell {
+                cell_type: CellType::DeleteColumn,
+                ..info_cell(&row, meta::merge_qualifier(number), Bytes::new())
+            });
+            Mutation {
+                cells: gone.collect(),
+                ..delete(row.clone())
+            }
         }
         MetaChange::DeleteRegion(info) => delete(meta::region_row(info)),
         MetaChange::TableState(table, state) => put(
@@ -58,6 +84,12 @@ fn mutation(change: &MetaChange) -> Mutation {
         ),
         MetaChange::DeleteTableState(table) => delete(meta::table_row(table)),
     }
+}
+
+fn info_cell(row: &Bytes, qualifier: impl Into<Bytes>, value: impl Into<Bytes>) -> Cell {
+    let family = Bytes::from_static(meta::INFO_FAMILY);
+    let (qualifier, value) = (qualifier.into(), value.into());
+    Cell::put(row.clone(), family, qualifier, LATEST_TIMESTAMP, value)
 }
 
 pub(super) fn put(row: Bytes, cells: Vec<Cell>) -> Mutation {
@@ -240,6 +272,7 @@ fn decode_row(cells: &[Cell]) -> Result<Option<MetaRow>> {
                 // Only the master that gave the order knows it.
                 epoch: 0,
             }),
+            merged_from: entry.merged_from,
         })));
     }
     let Some(state) = meta::table_state_from_cells(cells)? else {

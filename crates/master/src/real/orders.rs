@@ -111,6 +111,30 @@ impl<E: Env> RealWorld<E> {
             .collect()
     }
 
+    pub(super) async fn ask_split_row(
+        &self,
+        server: &ServerName,
+        region: &RegionInfo,
+    ) -> Result<Option<Bytes>> {
+        let param = cadastre_wire::encode(&pb::GetRegionInfoRequest {
+            region: convert::region_specifier(region),
+            best_split_row: Some(true),
+            ..Default::default()
+        });
+        // The server flushes first.
+        let (body, _) = self
+            .call(
+                server,
+                Service::Admin,
+                "GetRegionInfo",
+                param,
+                ORDER_TIMEOUT,
+            )
+            .await?;
+        let response: pb::GetRegionInfoResponse = cadastre_wire::decode(body)?;
+        Ok(response.best_split_row.filter(|row| !row.is_empty()))
+    }
+
     pub(super) async fn ask_loads(&self, server: &ServerName) -> Result<Vec<pb::RegionLoad>> {
         let param = cadastre_wire::encode(&pb::GetRegionLoadRequest::default());
         let (body, _) = self

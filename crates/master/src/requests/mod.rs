@@ -11,6 +11,7 @@ mod namespaces;
 mod procedures;
 mod regions;
 mod registry;
+mod split_merge;
 mod switches;
 mod tables;
 
@@ -183,6 +184,9 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "UnassignRegion" => regions::unassign_region(active, call).await,
         "OfflineRegion" => regions::offline_region(active, call),
         "TruncateRegion" => regions::truncate_region(active, call).await,
+        "SplitRegion" => split_merge::split(active, call).await,
+        "MergeTableRegions" => split_merge::merge(active, call).await,
+        "RunCatalogScan" => split_merge::run_catalog_scan(active).await,
         "DecommissionRegionServers" => regions::decommission(active, call).await,
         "RecommissionRegionServer" => regions::recommission(active, call).await,
         "getLastMajorCompactionTimestamp" => regions::major_compaction(active, call).await,
@@ -212,6 +216,11 @@ fn exec_service(call: &Call) -> Result<Reply> {
             request.call.service_name
         ),
     ))
+}
+
+/// Whether regions that were replaced are forgotten without being asked.
+pub(crate) fn janitor_is_on<W: World>(active: &Active<W>) -> bool {
+    switches::get(active, switches::CATALOG_JANITOR)
 }
 
 fn unknown(call: &Call) -> Error {

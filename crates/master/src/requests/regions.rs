@@ -11,6 +11,7 @@ use cadastre_wire::{convert, pb};
 use super::{begin, nonce, param, reply, switches, unknown};
 use crate::active::{Active, Answer, decommission_switch};
 use crate::assignment;
+use crate::catalog::RegionState;
 use crate::procedure::{Lock, Nonce, Operation, ProcedureId};
 use crate::world::World;
 
@@ -62,6 +63,9 @@ async fn begin_move<W: World>(
                 let entry = catalog
                     .region(&encoded)
                     .ok_or_else(|| Error::new(Code::UnknownRegion, encoded.to_string()))?;
+                if entry.state == RegionState::Split {
+                    return Err(wrong_state(&entry.info, "SPLIT"));
+                }
                 let here = entry.open_on().cloned();
                 let other = || {
                     live.iter()
@@ -124,7 +128,7 @@ pub(super) async fn assign_region<W: World>(active: &Active<W>, call: &Call) -> 
 }
 
 /// HBase's words for a region that is not in the state that a call is for.
-fn wrong_state(region: &RegionInfo, state: &str) -> Error {
+pub(super) fn wrong_state(region: &RegionInfo, state: &str) -> Error {
     Error::new(
         Code::RegionState,
         format!(
@@ -189,18 +193,24 @@ pub(super) async fn truncate_region<W: World>(active: &Active<W>, call: &Call) -
     let lock = Lock::Table(region.table.clone());
     let proc_id = begin(active, call, lock, mark, move |catalog, region_id| {
         catalog.expect_state(&region.table, TableState::Enabled)?;
-        let old = catalog
+        let entry = catalog
             .region(&encoded)
-            .ok_or_else(|| Error::new(Code::UnknownRegion, encoded.to_string()))?
-            .info
-            .clone();
+            .ok_or_else(|| Error::new(Code::UnknownRegion, encoded.to_string()))?;
+        if entry.state == RegionState::Split {
+            return Err(wrong_state(&region, "SPLIT"));
+        }
+        let (old, ancestors) = (entry.info.clone(), entry.merged_from.clone());
         let new = RegionInfo::new(
             old.table.clone(),
             old.start_key.clone(),
             old.end_key.clone(),
             region_id,
         );
-        Ok(Operation::TruncateRegion { old, new })
+        Ok(Operation::TruncateRegion {
+            old,
+            new,
+            ancestors,
+        })
     })
     .await?;
     Ok(reply(&pb::TruncateRegionResponse {

@@ -17,9 +17,9 @@ pub(super) struct Switch(&'static str, bool);
 
 pub(super) const BALANCER: Switch = Switch("balancer", true);
 const NORMALIZER: Switch = Switch("normalizer", true);
-const CATALOG_JANITOR: Switch = Switch("catalog-janitor", true);
-const SPLIT: Switch = Switch("split", true);
-const MERGE: Switch = Switch("merge", true);
+pub(super) const CATALOG_JANITOR: Switch = Switch("catalog-janitor", true);
+pub(super) const SPLIT: Switch = Switch("split", true);
+pub(super) const MERGE: Switch = Switch("merge", true);
 const CLEANER: Switch = Switch("cleaner", true);
 const SNAPSHOT_CLEANUP: Switch = Switch("snapshot-cleanup", true);
 const PEER_MODIFICATION: Switch = Switch("peer-modification", true);
@@ -70,10 +70,6 @@ pub(super) async fn call<W: World>(active: &Active<W>, call: &Call) -> Result<Re
         }
         "IsCatalogJanitorEnabled" => Ok(reply(&pb::IsCatalogJanitorEnabledResponse {
             value: get(active, CATALOG_JANITOR),
-        })),
-        // What it would clean are the parents of splits and merges: there are none.
-        "RunCatalogScan" => Ok(reply(&pb::RunCatalogScanResponse {
-            scan_result: Some(0),
         })),
         "SetSplitOrMergeEnabled" => set_split_or_merge(active, call).await,
         "IsSplitOrMergeEnabled" => {

@@ -41,17 +41,17 @@ pub(super) async fn create<W: World>(active: &Active<W>, call: &Call) -> Result<
 /// Regions of a table that are to be served.
 pub(super) fn regions(catalog: &Catalog, table: &TableName) -> Vec<RegionInfo> {
     catalog
-        .regions_of(table)
-        .filter(|region| region.state != crate::catalog::RegionState::Split)
+        .served_regions_of(table)
         .map(|region| region.info.clone())
         .collect()
 }
 
-/// All regions of a table, split parents included.
+/// All regions of a table that have data: split parents, and what regions were merged from, included.
 fn all_regions(catalog: &Catalog, table: &TableName) -> Vec<RegionInfo> {
     catalog
         .regions_of(table)
-        .map(|region| region.info.clone())
+        .flat_map(|region| std::iter::once(&region.info).chain(&region.merged_from))
+        .cloned()
         .collect()
 }
 

@@ -324,13 +324,7 @@ async fn namespaces_and_switches() {
 #[tokio::test]
 async fn what_is_not_there_is_refused_and_garbage_is_no_panic() {
     let active = new_master(1).await;
-    for method in [
-        "SplitRegion",
-        "Snapshot",
-        "Grant",
-        "SetQuota",
-        "listNonsense",
-    ] {
+    for method in ["Snapshot", "Grant", "SetQuota", "listNonsense"] {
         let refused = done(&active, method, &pb::IsMasterRunningRequest {}).await;
         assert_eq!(code(refused), Code::Unsupported, "{method}");
     }
@@ -382,4 +376,188 @@ async fn flushes_of_both_kinds() {
     let other: Result<pb::ExecProcedureResponse> =
         ask(&active, "ExecProcedure", &begin("rolllog-proc")).await;
     assert_eq!(other.unwrap_err().code(), Code::Unsupported);
+}
+
+fn split_of(region: &RegionInfo, row: Option<&'static str>) -> pb::SplitTableRegionRequest {
+    pb::SplitTableRegionRequest {
+        region_info: convert::region_info_pb(region),
+        split_row: row.map(|row| Bytes::from_static(row.as_bytes())),
+        ..Default::default()
+    }
+}
+
+fn merge_of(regions: &[&RegionInfo]) -> pb::MergeTableRegionsRequest {
+    let specifiers = regions
+        .iter()
+        .map(|region| convert::region_specifier(region));
+    pb::MergeTableRegionsRequest {
+        region: specifiers.collect(),
+        forcible: Some(true),
+        ..Default::default()
+    }
+}
+
+async fn switch(active: &Active<ModelWorld>, kind: pb::MasterSwitchType, enabled: bool) {
+    let request = pb::SetSplitOrMergeEnabledRequest {
+        enabled,
+        switch_types: vec![kind as i32],
+        ..Default::default()
+    };
+    let _: pb::SetSplitOrMergeEnabledResponse = ask(active, "SetSplitOrMergeEnabled", &request)
+        .await
+        .unwrap();
+}
+
+fn starts(active: &Active<ModelWorld>, table: &str) -> Vec<Bytes> {
+    let regions = regions(active, table).into_iter();
+    regions.map(|region| region.start_key).collect()
+}
+
+#[tokio::test]
+async fn regions_are_split_where_asked_or_in_the_middle() {
+    let active = new_master(2).await;
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    let split =
+        async |region: &RegionInfo, row| done(&active, "SplitRegion", &split_of(region, row)).await;
+    let [first, last]: [RegionInfo; 2] = regions(&active, "t").try_into().unwrap();
+    for (region, row, expected) in [
+        (&last, Some("m"), Code::DoNotRetryIo),
+        (&last, Some("a"), Code::DoNotRetryIo),
+        (&first, Some("m"), Code::DoNotRetryIo),
+        // The server finds no middle.
+        (&last, None, Code::DoNotRetryIo),
+        (&RegionInfo::meta(), Some("m"), Code::Constraint),
+        (
+            &RegionInfo {
+                region_id: 3,
+                ..first.clone()
+            },
+            Some("b"),
+            Code::UnknownRegion,
+        ),
+        (
+            &RegionInfo {
+                replica_id: 1,
+                ..first.clone()
+            },
+            Some("b"),
+            Code::DoNotRetryIo,
+        ),
+    ] {
+        assert_eq!(
+            code(split(region, row).await),
+            expected,
+            "{region:?} {row:?}"
+        );
+    }
+    switch(&active, pb::MasterSwitchType::Split, false).await;
+    assert_eq!(code(split(&first, Some("b")).await), Code::DoNotRetryIo);
+    switch(&active, pb::MasterSwitchType::Split, true).await;
+    switch(&active, pb::MasterSwitchType::Merge, false).await;
+    let marked = pb::SplitTableRegionRequest {
+        nonce_group: Some(1),
+        nonce: Some(2),
+        ..split_of(&first, None)
+    };
+    for _ in 0..2 {
+        done(&active, "SplitRegion", &marked).await.unwrap();
+    }
+    assert_eq!(starts(&active, "t"), ["", "d", "m"]);
+    let again = split(&first, Some("b")).await;
+    assert_eq!(code(again), Code::RegionState, "it is split already");
+    for region in regions(&active, "t") {
+        assert!(!region.split && region.region_id >= last.region_id);
+    }
+    done(&active, "DisableTable", &disable("t")).await.unwrap();
+    assert_eq!(code(split(&last, Some("z")).await), Code::TableNotEnabled);
+    // Parents are not opened, counted or kept as split keys.
+    done(&active, "EnableTable", &enable("t")).await.unwrap();
+    let status = pb::GetSchemaAlterStatusRequest {
+        table_name: name("t"),
+    };
+    let status: pb::GetSchemaAlterStatusResponse =
+        ask(&active, "GetSchemaAlterStatus", &status).await.unwrap();
+    assert_eq!(status.total_regions, Some(3));
+    done(&active, "DisableTable", &disable("t")).await.unwrap();
+    done(&active, "truncateTable", &truncate("t"))
+        .await
+        .unwrap();
+    assert_eq!(starts(&active, "t"), ["", "d", "m"]);
+    let mut frozen = TableDescriptor::new(TableName::parse("t").unwrap());
+    frozen = frozen.with_family(FamilyDescriptor::new("f"));
+    for attribute in ["SPLIT_ENABLED", "MERGE_ENABLED"] {
+        frozen.attributes.insert(attribute.into(), "false".into());
+    }
+    let modify = pb::ModifyTableRequest {
+        table_name: name("t"),
+        table_schema: convert::table_schema(&frozen, false),
+        ..Default::default()
+    };
+    done(&active, "ModifyTable", &modify).await.unwrap();
+    let [first, second, _]: [RegionInfo; 3] = regions(&active, "t").try_into().unwrap();
+    assert_eq!(code(split(&first, Some("b")).await), Code::DoNotRetryIo);
+    switch(&active, pb::MasterSwitchType::Merge, true).await;
+    let merge = merge_of(&[&first, &second]);
+    assert_eq!(
+        code(done(&active, "MergeTableRegions", &merge).await),
+        Code::DoNotRetryIo
+    );
+}
+
+#[tokio::test]
+async fn neighbours_are_merged_and_no_others() {
+    let active = new_master(2).await;
+    let four = pb::CreateTableRequest {
+        split_keys: ["d", "m", "s"].map(Bytes::from).to_vec(),
+        ..create("t")
+    };
+    done(&active, "CreateTable", &four).await.unwrap();
+    done(&active, "CreateTable", &create("u")).await.unwrap();
+    let merge = async |regions: &[&RegionInfo]| {
+        done(&active, "MergeTableRegions", &merge_of(regions)).await
+    };
+    let [a, b, c, d]: [RegionInfo; 4] = regions(&active, "t").try_into().unwrap();
+    let other = regions(&active, "u").remove(0);
+    let unknown = RegionInfo {
+        region_id: 3,
+        ..a.clone()
+    };
+    for (regions, expected) in [
+        (&[][..], Code::MergeRegion),
+        (&[&a], Code::MergeRegion),
+        (&[&a, &a], Code::MergeRegion),
+        (&[&a, &other], Code::MergeRegion),
+        // Forced or not: there would be an overlap.
+        (&[&a, &c], Code::MergeRegion),
+        (&[&a, &b, &d], Code::MergeRegion),
+        (&[&a, &unknown], Code::UnknownRegion),
+    ] {
+        assert_eq!(code(merge(regions).await), expected, "{regions:?}");
+    }
+    switch(&active, pb::MasterSwitchType::Merge, false).await;
+    assert_eq!(code(merge(&[&a, &b]).await), Code::DoNotRetryIo);
+    switch(&active, pb::MasterSwitchType::Merge, true).await;
+    // In any order; and again, by a client that has not heard the answer.
+    let marked = pb::MergeTableRegionsRequest {
+        nonce_group: Some(1),
+        nonce: Some(2),
+        ..merge_of(&[&c, &a, &b])
+    };
+    for _ in 0..2 {
+        done(&active, "MergeTableRegions", &marked).await.unwrap();
+    }
+    assert_eq!(starts(&active, "t"), ["", "s"]);
+    assert_eq!(code(merge(&[&a, &b]).await), Code::UnknownRegion);
+    let scanned: pb::RunCatalogScanResponse = ask(
+        &active,
+        "RunCatalogScan",
+        &pb::RunCatalogScanRequest::default(),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        scanned.scan_result,
+        Some(0),
+        "the merged region still reads their files"
+    );
 }

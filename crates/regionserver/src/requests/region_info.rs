@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_rpc::{Call, Reply};
 use cadastre_types::Result;
 use cadastre_wire::pb::get_region_info_response::CompactionState;
 use cadastre_wire::{convert, pb};
 
+use crate::regions::Hosted;
 use crate::server::Server;
 
 use super::{encoded_name, param, reply};
@@ -16,14 +18,33 @@ pub(crate) async fn region_info<E: Env>(server: &Arc<Server<E>>, call: &Call) ->
     let request: pb::GetRegionInfoRequest = param(call)?;
     let hosted = server.regions.find(&encoded_name(&request.region))?;
     let asked = request.compaction_state.unwrap_or(false);
+    let divisible = !hosted.region.info().is_meta();
+    let best_split_row = match divisible && request.best_split_row.unwrap_or(false) {
+        true => split_row(server, &hosted).await?,
+        false => None,
+    };
     Ok(reply(&pb::GetRegionInfoResponse {
         region_info: convert::region_info_pb(hosted.region.info()),
         compaction_state: asked.then(|| state(hosted.compacting()) as i32),
-        // Splits and merges do not exist yet.
-        splittable: Some(false),
-        mergeable: Some(false),
+        splittable: Some(divisible),
+        mergeable: Some(divisible),
+        best_split_row,
         ..Default::default()
     }))
+}
+
+/// Where the region would be split, after a flush.
+async fn split_row<E: Env>(
+    server: &Arc<Server<E>>,
+    hosted: &Arc<Hosted<E>>,
+) -> Result<Option<Bytes>> {
+    let region = hosted.region.clone();
+    server
+        .regions
+        .on_core(hosted.core, move || {
+            Box::pin(async move { region.split_row().await })
+        })
+        .await
 }
 
 /// A master that asks says its epoch, so that orders of the one before it are refused from then on (C19).

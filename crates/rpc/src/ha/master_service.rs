@@ -150,6 +150,7 @@ translator! {
     delete_column "DeleteColumn" DeleteColumnRequest => DeleteColumnResponse;
     modify_column "ModifyColumn" ModifyColumnRequest => ModifyColumnResponse;
     move_region "MoveRegion" MoveRegionRequest => MoveRegionResponse;
+    split_region "SplitRegion" SplitTableRegionRequest => SplitTableRegionResponse;
     merge_table_regions "MergeTableRegions" MergeTableRegionsRequest => MergeTableRegionsResponse;
     assign_region "AssignRegion" AssignRegionRequest => AssignRegionResponse;
     unassign_region "UnassignRegion" UnassignRegionRequest => UnassignRegionResponse;

@@ -76,6 +76,7 @@ fn an_entry_comes_back() {
         open_seq: 7,
         state: "OPEN".to_owned(),
         split_daughters: None,
+        merged_from: Vec::new(),
     };
     let cells = entry.to_cells();
     assert!(cells.is_sorted_by(|a, b| a.cmp_hbase(b).is_lt()));
@@ -106,10 +107,27 @@ fn an_entry_comes_back() {
     entry.server = None;
     entry.open_seq = 0;
     entry.split_daughters = Some((region_of("t1", "m", 6), region_of("t1", "p", 6)));
+    entry.merged_from = (1..=3).map(|id| region_of("t1", "m", id)).collect();
     assert_eq!(
         MetaEntry::from_cells(&entry.to_cells()).unwrap().unwrap(),
         entry
     );
+}
+
+#[test]
+fn merge_columns() {
+    assert_eq!(&merge_qualifier(0)[..], b"merge0000");
+    assert_eq!(&merge_qualifier(12_345)[..], b"merge12345");
+    for (qualifier, is_one) in [
+        (&b"merge0000"[..], true),
+        (b"merge12345", true),
+        (b"merge000", false),
+        (b"merge000a", false),
+        (b"mergeA", false),
+        (b"server", false),
+    ] {
+        assert_eq!(is_merge_qualifier(qualifier), is_one);
+    }
 }
 
 #[test]
@@ -120,6 +138,7 @@ fn newest_versions_count_and_gaps_are_filled() {
         open_seq: 7,
         state: "OPEN".to_owned(),
         split_daughters: None,
+        merged_from: Vec::new(),
     };
     let mut cells = entry.to_cells();
     let mut older = cells.clone();

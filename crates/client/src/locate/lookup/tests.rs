@@ -21,6 +21,7 @@ fn entry(start: &str, end: &str, id: u64) -> MetaEntry {
         open_seq: 5,
         state: "OPEN".to_owned(),
         split_daughters: None,
+        merged_from: Vec::new(),
     }
 }
 

@@ -52,8 +52,73 @@ fn an_opened_region_has_a_whole_row() {
             info: region(),
             state: RegionState::Open,
             placement: Some(expected),
+            merged_from: Vec::new(),
         }))
     );
+}
+
+/// A row after some changes, as a reader finds it.
+fn row_after(changes: &[MetaChange]) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for change in changes {
+        for cell in mutation(change).cells {
+            cells.retain(|other| other.qualifier != cell.qualifier);
+            if !cell.cell_type.is_delete() {
+                cells.push(cell);
+            }
+        }
+    }
+    cells.sort_by(Cell::cmp_hbase);
+    cells
+}
+
+fn entry_after(changes: &[MetaChange]) -> RegionEntry {
+    match decode_row(&row_after(changes)).unwrap() {
+        Some(MetaRow::Region(entry)) => entry,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_split_parent_names_its_daughters_and_counts_as_offline() {
+    let halves = [(&b"a"[..], &b"ab"[..]), (b"ab", b"b")].map(|(start, end)| {
+        let (start, end) = (Bytes::copy_from_slice(start), Bytes::copy_from_slice(end));
+        RegionInfo::new(region().table, start, end, 18)
+    });
+    let opened = MetaChange::Opened(region(), placement());
+    let changes = [opened, MetaChange::Split(region(), halves.clone())];
+    let entry = entry_after(&changes);
+    assert_eq!(entry.state, RegionState::Split);
+    assert_eq!(entry.info, split_parent(&region()));
+    assert!(entry.info.offline && entry.info.split);
+    let row = MetaEntry::from_cells(&row_after(&changes))
+        .unwrap()
+        .unwrap();
+    let [lower, upper] = halves;
+    assert_eq!(row.split_daughters, Some((lower, upper)));
+    assert!(row.server.is_some(), "old clients need one in each row");
+}
+
+#[test]
+fn a_merged_region_says_of_what_until_that_is_forgotten() {
+    let parents: Vec<RegionInfo> = (1..=2)
+        .map(|id| RegionInfo {
+            region_id: id,
+            ..region()
+        })
+        .collect();
+    let mut changes = vec![
+        MetaChange::Opened(region(), placement()),
+        MetaChange::Merged(region(), parents.clone()),
+    ];
+    assert_eq!(entry_after(&changes).merged_from, parents);
+    // Moved or not.
+    changes.push(MetaChange::Opened(region(), placement()));
+    assert_eq!(entry_after(&changes).merged_from, parents);
+    changes.push(MetaChange::Unmerged(region(), parents.len()));
+    let entry = entry_after(&changes);
+    assert_eq!(entry.merged_from, []);
+    assert_eq!(entry.state, RegionState::Open);
 }
 
 #[test]
