@@ -156,12 +156,17 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
     cargo(&args)
 }
 
-/// Faults that are planted into the store, each of which a test must find (T10), damaged logs (T11), and the long forms of tests that
-/// `unit` has short (T5, the read path against its model).
+/// Faults that are planted into store and region server, each of which a test must find (T10), damaged logs (T11), and the long forms of
+/// tests that `unit` has short (T5, the read path against its model).
 fn planted() -> Result<(), String> {
-    for (feature, test) in [("planted-faults", "planted"), ("fuzzing", "fuzzed")] {
-        let feature = format!("cadastre-store/{feature}");
-        cargo(&[WORKSPACE_TEST, &["--features", &feature, "--test", test]].concat())?;
+    for (features, test) in [
+        (
+            "cadastre-store/planted-faults,cadastre-sim/planted-faults",
+            "planted",
+        ),
+        ("cadastre-store/fuzzing", "fuzzed"),
+    ] {
+        cargo(&[WORKSPACE_TEST, &["--features", features, "--test", test]].concat())?;
     }
     let long: [(&[&str], &str, &str); 3] = [
         (

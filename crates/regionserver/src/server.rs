@@ -104,6 +104,10 @@ impl<E: Env> Server<E> {
     /// # Errors
     /// `NotServingRegion`, after which clients look the region up again and come back here if nobody took it.
     pub(crate) fn check_lease(&self) -> Result<()> {
+        #[cfg(feature = "planted-faults")]
+        if self.store.planted() == Some(cadastre_store::Planted::AnswerWithoutLease) {
+            return Ok(());
+        }
         if self.env.clock().mono() < self.session.lease_until() {
             return Ok(());
         }

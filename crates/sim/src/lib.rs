@@ -33,6 +33,7 @@ mod hub;
 pub mod model;
 mod net;
 mod node;
+pub mod storage;
 mod trace;
 mod world;
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use cadastre_env::Env;
-use cadastre_types::{Error, Result};
+use cadastre_types::Result;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use slatedb::SstReader;

@@ -1,4 +1,4 @@
-//! `sim`: runs seeds of the whole-server simulation and says how to repeat those that fail.
+//! `sim`: runs seeds of the whole-server simulation, or of the store's alone, and says how to repeat those that fail.
 
 #![allow(
     clippy::print_stdout,
@@ -9,25 +9,30 @@
 
 use std::process::ExitCode;
 
-use cadastre_sim::FaultRates;
-use cadastre_sim::cluster::{ClusterConfig, run};
+use cadastre_sim::cluster::{self, ClusterConfig};
+use cadastre_sim::storage::{self, StorageConfig};
+use cadastre_sim::{Failure, FaultRates};
 
 const USAGE: &str =
-    "usage: sim [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
-           [--log FILTER] [--disk-full] [--power-cuts] [--faults-for SECONDS]
+    "usage: sim [--store] [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
+           [--log FILTER] [--disk-full] [--power-cuts] [--faults-for SECONDS] [--quiet]
 
+  --store          the store alone, without server and clients
   --seed N         run this seed (default 0)
   --seeds A..B     run seeds A to B-1
-  --operations N   operations of each client (default 400)
-  --clients N      clients (default 4)
+  --operations N   operations of each client (default 400); of the store (default 4000)
+  --clients N      clients (default 4), tasks of the store (default 8)
   --twice          run each seed twice and compare the traces
   --trace          print the whole trace
   --log FILTER     print what the programs log, as RUST_LOG would say it
-  --disk-full      the server's disk may be full for a while
+  --disk-full      the server's disk may be full for a while (the store's always may)
   --power-cuts     nothing happens but power cuts
-  --faults-for SECONDS  how long faults happen, in simulated time (default 5)";
+  --faults-for SECONDS  how long faults happen, in simulated time (default 5; of the store 3)
+  --quiet          print only failures and the sum";
 
 struct Arguments {
+    store: bool,
+    quiet: bool,
     seeds: std::ops::Range<u64>,
     operations: Option<u32>,
     clients: Option<usize>,
@@ -39,8 +44,18 @@ struct Arguments {
     faults_for_s: Option<u64>,
 }
 
+/// What a run did, of either kind.
+struct Outcome {
+    hash: u64,
+    lines: Vec<String>,
+    answered: u64,
+    line: String,
+}
+
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut parsed = Arguments {
+        store: false,
+        quiet: false,
         seeds: 0..1,
         operations: None,
         clients: None,
@@ -68,6 +83,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--log" => parsed.log = Some(value()?),
             "--twice" => parsed.twice = true,
             "--trace" => parsed.trace = true,
+            "--store" => parsed.store = true,
+            "--quiet" => parsed.quiet = true,
             "--disk-full" => parsed.disk_full = true,
             "--power-cuts" => parsed.power_cuts = true,
             "--faults-for" => parsed.faults_for_s = Some(number(&value()?)?),
@@ -97,12 +114,20 @@ fn main() -> ExitCode {
             .with_writer(std::io::stderr)
             .init();
     }
-    let mut failed = 0;
+    let (mut failed, mut answered) = (0, 0);
+    let begun = std::time::Instant::now();
     for seed in arguments.seeds.clone() {
-        if !run_seed(seed, &arguments) {
-            failed += 1;
+        match run_seed(seed, &arguments) {
+            Some(operations) => answered += operations,
+            None => failed += 1,
         }
     }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "{} seeds, {answered} operations answered in {seconds:.1} s: {:.0} a second",
+        arguments.seeds.end - arguments.seeds.start,
+        answered as f64 / seconds.max(0.001)
+    );
     if failed > 0 {
         eprintln!("{failed} seeds failed");
         return ExitCode::FAILURE;
@@ -110,30 +135,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run_seed(seed: u64, arguments: &Arguments) -> bool {
-    let mut config = ClusterConfig::new(seed);
-    config.keep_trace = arguments.trace || arguments.twice;
-    config.operations = arguments.operations.unwrap_or(config.operations);
-    config.clients = arguments.clients.unwrap_or(config.clients);
-    if arguments.disk_full {
-        config.rates.disk_full = FaultRates::default().disk_full;
-    }
-    if arguments.power_cuts {
-        config.rates = FaultRates {
-            power_cut: 1,
-            ..FaultRates::none()
-        };
-    }
-    if let Some(seconds) = arguments.faults_for_s {
-        config.faults_for = std::time::Duration::from_secs(seconds);
-    }
+/// Runs a seed; answers how many operations were answered, `None` if it failed.
+fn run_seed(seed: u64, arguments: &Arguments) -> Option<u64> {
     let begun = std::time::Instant::now();
-    let outcome = match run(&config) {
+    let outcome = match run(seed, arguments) {
         Ok(outcome) => outcome,
         Err(failure) => {
             eprintln!("{failure}");
-            reproduce(&config, arguments);
-            return false;
+            reproduce(seed);
+            return None;
         }
     };
     if arguments.trace {
@@ -141,9 +151,65 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
             println!("{line}");
         }
     }
-    println!(
-        "seed {seed} hash {:016x}: {} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s, {:.1} s",
-        outcome.hash,
+    if !arguments.quiet {
+        let seconds = begun.elapsed().as_secs_f64();
+        println!(
+            "seed {seed} hash {:016x}: {}, {seconds:.1} s",
+            outcome.hash, outcome.line
+        );
+    }
+    if !arguments.twice {
+        return Some(outcome.answered);
+    }
+    match run(seed, arguments) {
+        Ok(again) if again.hash == outcome.hash => Some(outcome.answered),
+        Ok(again) => {
+            let pairs = outcome.lines.iter().zip(&again.lines);
+            let differs = pairs.enumerate().find(|(_, (one, other))| one != other);
+            eprintln!("seed {seed} is not deterministic; first difference: {differs:#?}");
+            reproduce(seed);
+            None
+        }
+        Err(failure) => {
+            eprintln!("seed {seed} is not deterministic; the second run: {failure}");
+            None
+        }
+    }
+}
+
+fn run(seed: u64, arguments: &Arguments) -> Result<Outcome, Failure> {
+    if arguments.store {
+        run_store(seed, arguments)
+    } else {
+        run_cluster(seed, arguments)
+    }
+}
+
+/// Changes what is common to both kinds.
+fn tune(arguments: &Arguments, rates: &mut FaultRates, faults_for: &mut std::time::Duration) {
+    if arguments.disk_full {
+        rates.disk_full = FaultRates::default().disk_full;
+    }
+    if arguments.power_cuts {
+        *rates = FaultRates {
+            power_cut: 1,
+            ..FaultRates::none()
+        };
+    }
+    if let Some(seconds) = arguments.faults_for_s {
+        *faults_for = std::time::Duration::from_secs(seconds);
+    }
+}
+
+fn run_cluster(seed: u64, arguments: &Arguments) -> Result<Outcome, Failure> {
+    let mut config = ClusterConfig::new(seed);
+    config.keep_trace = arguments.trace || arguments.twice;
+    config.operations = arguments.operations.unwrap_or(config.operations);
+    config.clients = arguments.clients.unwrap_or(config.clients);
+    tune(arguments, &mut config.rates, &mut config.faults_for);
+    let outcome = cluster::run(&config)?;
+    let line = format!(
+        "{} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s",
         outcome.answered,
         outcome.checked,
         outcome.failed.values().sum::<u64>(),
@@ -152,39 +218,56 @@ fn run_seed(seed: u64, arguments: &Arguments) -> bool {
         outcome.exits.len(),
         outcome.events,
         outcome.lasted.as_secs_f64(),
-        begun.elapsed().as_secs_f64(),
     );
-    if !arguments.twice {
-        return true;
-    }
-    match run(&config) {
-        Ok(again) if again.hash == outcome.hash => true,
-        Ok(again) => {
-            let pairs = outcome.lines.iter().zip(&again.lines);
-            let differs = pairs.enumerate().find(|(_, (one, other))| one != other);
-            eprintln!("seed {seed} is not deterministic; first difference: {differs:#?}");
-            reproduce(&config, arguments);
-            false
-        }
-        Err(failure) => {
-            eprintln!("seed {seed} is not deterministic; the second run: {failure}");
-            false
-        }
-    }
+    Ok(Outcome {
+        hash: outcome.hash,
+        lines: outcome.lines,
+        answered: outcome.answered,
+        line,
+    })
 }
 
-fn reproduce(config: &ClusterConfig, arguments: &Arguments) {
-    let flag = |set: bool, name: &'static str| if set { name } else { "" };
+fn run_store(seed: u64, arguments: &Arguments) -> Result<Outcome, Failure> {
+    let mut config = StorageConfig::new(seed);
+    config.keep_trace = arguments.trace || arguments.twice;
+    config.operations = arguments.operations.map_or(config.operations, u64::from);
+    config.tasks = arguments.clients.unwrap_or(config.tasks);
+    tune(arguments, &mut config.rates, &mut config.faults_for);
+    let outcome = storage::run(&config)?;
+    let line = format!(
+        "{} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s",
+        outcome.answered,
+        outcome.checked,
+        outcome.failed.values().sum::<u64>(),
+        outcome.failed,
+        outcome.crashes,
+        outcome.exits.len(),
+        outcome.events,
+        outcome.lasted.as_secs_f64(),
+    );
+    Ok(Outcome {
+        hash: outcome.hash,
+        lines: outcome.lines,
+        answered: outcome.answered,
+        line,
+    })
+}
+
+/// The same command with this seed alone, and its trace.
+fn reproduce(seed: u64) {
+    let mut arguments = std::env::args().skip(1);
+    let mut same = Vec::new();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--seed" | "--seeds" => {
+                arguments.next();
+            }
+            "--trace" | "--quiet" => {}
+            _ => same.push(argument),
+        }
+    }
     eprintln!(
-        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {} --operations {} --clients {}{}{}{} --trace",
-        config.seed,
-        config.operations,
-        config.clients,
-        flag(arguments.disk_full, " --disk-full"),
-        flag(arguments.power_cuts, " --power-cuts"),
-        arguments
-            .faults_for_s
-            .map(|seconds| format!(" --faults-for {seconds}"))
-            .unwrap_or_default(),
+        "reproduce: cargo run -p cadastre-sim --bin sim -- --seed {seed} {} --trace",
+        same.join(" ")
     );
 }

@@ -39,6 +39,30 @@ impl Change {
     }
 }
 
+impl Pending {
+    /// What is left of it when a later write of some bytes is durable: these do not come back.
+    fn without(self, from: u64, to: u64) -> Vec<Self> {
+        let Change::Write { at, bytes } = &self.change else {
+            return vec![self];
+        };
+        let end = at + bytes.len() as u64;
+        if *at >= to || end <= from {
+            return vec![self];
+        }
+        let parts = [(*at, from.min(end)), (to.max(*at), end)];
+        let parts = parts.into_iter().filter(|(start, end)| start < end);
+        let left = parts.map(|(start, end)| Self {
+            number: self.number,
+            change: Change::Write {
+                at: start,
+                bytes: bytes.slice((start - at) as usize..(end - at) as usize),
+            },
+            doomed: self.doomed,
+        });
+        left.collect()
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Pending {
     number: u64,
@@ -429,16 +453,22 @@ impl Drive {
 
     pub(crate) fn finish_sync(&mut self, begun: Sync) -> io::Result<()> {
         let file = self.inode_mut(begun.inode)?;
-        let mut left = Vec::new();
+        let mut left: Vec<Pending> = Vec::new();
         for mut pending in std::mem::take(&mut file.pending) {
             let meant = pending.number <= begun.number;
             if meant && begun.fails {
                 pending.doomed = true;
             }
             if meant && !pending.doomed {
-                if let Change::SetLen(len) = pending.change {
+                match &pending.change {
                     // What is cut off leaves the cache: it cannot come back, doomed or not.
-                    left.retain_mut(|older: &mut Pending| older.change.cut(len));
+                    Change::SetLen(len) => left.retain_mut(|older| older.change.cut(*len)),
+                    // Nor does what is written over.
+                    Change::Write { at, bytes } => {
+                        let (from, to) = (*at, at + bytes.len() as u64);
+                        let older = std::mem::take(&mut left).into_iter();
+                        left = older.flat_map(|older| older.without(from, to)).collect();
+                    }
                 }
                 put(&mut file.durable, &pending.change);
             } else {

@@ -1,0 +1,331 @@
+//! The store alone on one machine: regions, log, flushes and compactions under random operations and faults, against the model.
+//! Without clients and servers between it runs many times faster than [`crate::cluster`], so that many seeds can be tried.
+//!
+//! 1. One machine opens a store with a few regions, on its own simulated disk or on a simulated bucket in which changes of a dead
+//!    process land late, and lets tasks put, delete, increment, get and scan. What runs when the machine ends is of unknown
+//!    outcome; a program that ends itself is started again.
+//! 2. At every start, and at the end when the faults are over, every row and counter is read and must be possible by the model
+//!    (INV-3, INV-5, INV-6).
+
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use rand::Rng as _;
+
+use cadastre_env::{Clock, Env, Rng};
+use cadastre_store::{Region, RegionSpec, Store, StoreConfig, WalSync};
+use cadastre_types::{FamilyDescriptor, RegionInfo, Result, TableDescriptor, TableName};
+
+use crate::model::Model;
+use crate::{
+    Bucket, BucketConfig, DiskConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, SimEnv,
+    World, WorldConfig,
+};
+use work::{FIRST, SECOND, Worker};
+
+/// Regions, all of one table, and each of all keys.
+const REGIONS: u32 = 3;
+
+/// Directory of the objects where they lie on the machine's disk.
+const OBJECTS_DIR: &str = "objects";
+
+/// How likely an operation of the bucket fails: now and then, as real ones do.
+const BUCKET_FAILS: f64 = 0.001;
+
+/// How soon everything must be read after the last fault, in simulated time.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(300);
+
+/// Ends of the program by itself beyond which it counts as unable to start.
+const EXITS_MAX: usize = 200;
+
+/// One run.
+#[derive(Debug, Clone)]
+pub struct StorageConfig {
+    /// Seed of everything.
+    pub seed: u64,
+    /// Keep all lines of the trace.
+    pub keep_trace: bool,
+    /// Tasks that work at the same time.
+    pub tasks: usize,
+    /// Operations of all tasks together at least; they go on while there are faults.
+    pub operations: u64,
+    /// For how long faults happen, in simulated time.
+    pub faults_for: Duration,
+    /// Which and how often.
+    pub rates: FaultRates,
+    /// Writes are acknowledged before they are synced, and the power goes all the same: to be found.
+    pub acknowledge_before_sync: bool,
+}
+
+impl StorageConfig {
+    /// The usual run of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            keep_trace: false,
+            tasks: 8,
+            operations: 4_000,
+            faults_for: Duration::from_secs(3),
+            rates: FaultRates {
+                // Nobody is connected.
+                partition: 0,
+                reset: 0,
+                ..FaultRates::default()
+            },
+            acknowledge_before_sync: false,
+        }
+    }
+}
+
+/// What a run that found nothing wrong did.
+#[derive(Debug, Clone)]
+pub struct StorageOutcome {
+    /// Hash of the trace.
+    pub hash: u64,
+    /// The trace, if it was kept.
+    pub lines: Vec<String>,
+    /// Operations that were answered.
+    pub answered: u64,
+    /// Operations that failed, by what they failed with.
+    pub failed: BTreeMap<String, u64>,
+    /// Answers that the model judged.
+    pub checked: u64,
+    /// Crashes and power cuts.
+    pub crashes: usize,
+    /// Ends of the program by itself, with their reasons.
+    pub exits: Vec<String>,
+    /// Events of the world.
+    pub events: u64,
+    /// Simulated time.
+    pub lasted: Duration,
+}
+
+/// What outlives the machine's starts.
+#[derive(Default)]
+struct Shared {
+    model: Model,
+    versions: i64,
+    nonces: u64,
+    /// Value and timestamp of each counter as last seen.
+    stamps: BTreeMap<Bytes, (i64, i64)>,
+    violation: Option<String>,
+    answered: u64,
+    failed: BTreeMap<String, u64>,
+    last_error: Option<String>,
+    /// No more faults will come.
+    calm: bool,
+    finished: bool,
+}
+
+impl Shared {
+    fn judge<E: std::fmt::Display>(&mut self, verdict: std::result::Result<(), E>) {
+        if let Err(violation) = verdict {
+            self.violation.get_or_insert_with(|| violation.to_string());
+        }
+    }
+}
+
+fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    // One thread: a poisoned lock means that a task panicked, which the world reports.
+    shared
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// A violation of the model, a panic, no convergence, a livelock.
+pub fn run(config: &StorageConfig) -> std::result::Result<StorageOutcome, Failure> {
+    let mut world = World::new(
+        config.seed,
+        WorldConfig {
+            keep_trace: config.keep_trace,
+            disk: DiskConfig {
+                unsyncable_stay: config.seed % 2 == 1,
+                ..DiskConfig::default()
+            },
+            ..WorldConfig::default()
+        },
+    );
+    let mut rng = world.rng("store");
+    let machine = Machine {
+        store: store_config(&mut rng, config.acknowledge_before_sync),
+        bucket: rng.random_bool(0.5).then(|| {
+            let config = BucketConfig {
+                failure_probability: BUCKET_FAILS,
+                ..BucketConfig::default()
+            };
+            Bucket::new(&world, "objects", config)
+        }),
+        tasks: config.tasks,
+        operations: config.operations,
+        shared: Arc::default(),
+    };
+    let mut rates = config.rates.clone();
+    if machine.store.wal_sync == WalSync::Write && !config.acknowledge_before_sync {
+        // A power cut may take what was acknowledged (docs/configuration.md).
+        rates.power_cut = 0;
+    }
+    let shared = Arc::clone(&machine.shared);
+    let node = world.add_node("store", move |env| Box::pin(machine.clone().program(env)));
+    world.supervise(node, Duration::from_millis(1)..=Duration::from_millis(50));
+    world.apply(&Fault::Start { node });
+    let plan = FaultPlan::draw(
+        &mut world.rng("faults"),
+        config.faults_for,
+        node,
+        &[],
+        &rates,
+    );
+    world.follow(&plan);
+    let calm = plan.ends_after(&rates).max(config.faults_for);
+    world.run_while(calm, |_| locked(&shared).violation.is_none())?;
+    world.apply(&Fault::Start { node });
+    locked(&shared).calm = true;
+    let done = world.run_while(CONVERGES_WITHIN, |world| {
+        let shared = locked(&shared);
+        shared.violation.is_none() && !shared.finished && world.exits().len() < EXITS_MAX
+    })?;
+    let shared = locked(&shared);
+    if let Some(violation) = &shared.violation {
+        return Err(world.failure(violation));
+    }
+    if !done || world.exits().len() >= EXITS_MAX {
+        let exits = world.exits().iter().rev().take(5);
+        let exits: Vec<&str> = exits.map(|exit| exit.why.as_str()).collect();
+        return Err(world.failure(format_args!(
+            "not everything could be read within {CONVERGES_WITHIN:?}; answered {}, failed {:?}, last error {:?}, ends, last first: {exits:?}",
+            shared.answered, shared.failed, shared.last_error
+        )));
+    }
+    Ok(outcome(&world, &shared, &plan))
+}
+
+fn outcome(world: &World, shared: &Shared, plan: &FaultPlan) -> StorageOutcome {
+    let is_end = |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::PowerCut { .. });
+    world.with_trace(|trace| StorageOutcome {
+        hash: trace.hash(),
+        lines: trace.lines().to_vec(),
+        answered: shared.answered,
+        failed: shared.failed.clone(),
+        checked: shared.model.checked(),
+        crashes: plan.faults().iter().filter(|(_, f)| is_end(f)).count(),
+        exits: world.exits().iter().map(|exit| exit.why.clone()).collect(),
+        events: world.events(),
+        lasted: world.now(),
+    })
+}
+
+/// Small sizes, so that flushes, turns of the log, compactions and garbage collections happen often.
+fn store_config(rng: &mut Rng, acknowledge_before_sync: bool) -> StoreConfig {
+    let write_mode = rng.random_bool(0.25) || acknowledge_before_sync;
+    StoreConfig {
+        wal_sync: if write_mode {
+            WalSync::Write
+        } else {
+            WalSync::Fdatasync
+        },
+        block_cache_bytes: rng.random_range(16..512) << 10,
+        unflushed_bytes: rng.random_range(256..1024) << 10,
+        memtable_bytes: rng.random_range(16..128) << 10,
+        segment_bytes: rng.random_range(128..512) << 10,
+        segments_max: rng.random_range(3..8),
+        low_space_bytes: 1 << 20,
+        compact_at_files: rng.random_range(2..5),
+        checkpoint_lifetime_ms: 30_000,
+        garbage_min_age_ms: 20_000,
+        ..StoreConfig::new(64 << 20)
+    }
+}
+
+/// What every start of the machine does.
+#[derive(Clone)]
+struct Machine {
+    store: StoreConfig,
+    bucket: Option<Bucket>,
+    tasks: usize,
+    operations: u64,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Machine {
+    async fn program(self, env: SimEnv) {
+        let (store, regions) = match self.open(&env).await {
+            Ok(opened) => opened,
+            Err(error) => env.exit(&format!("cannot start: {error}")),
+        };
+        env.note("store open");
+        let worker = |number: usize| {
+            let shared = Arc::clone(&self.shared);
+            Worker::new(env.clone(), regions.clone(), shared, number)
+        };
+        let work = async {
+            worker(self.tasks).read_everything().await;
+            let mut waits = Vec::new();
+            for number in 0..self.tasks {
+                let (tell, told) = futures::channel::oneshot::channel();
+                let (worker, operations) = (worker(number), self.operations);
+                env.spawn("work", async move {
+                    worker.work(operations).await;
+                    // Refused only if the machine is ending.
+                    let _ = tell.send(());
+                });
+                waits.push(told);
+            }
+            for told in waits {
+                if told.await.is_err() {
+                    std::future::pending().await
+                }
+            }
+            worker(self.tasks).read_everything().await;
+            locked(&self.shared).finished = true;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = env.terminated() => {}
+            () = work => {}
+        }
+        let closed = store.close().await;
+        env.exit(&format!("asked to stop: {closed:?}"));
+    }
+
+    async fn open(&self, env: &SimEnv) -> Result<(Store<SimEnv>, Vec<Region<SimEnv>>)> {
+        let objects: Arc<dyn ObjectStore> = match &self.bucket {
+            Some(bucket) => Arc::new(bucket.store(env)),
+            None => Arc::new(DiskStore::new(env.clone(), OBJECTS_DIR)),
+        };
+        let store = Store::open(env.clone(), objects, self.store.clone()).await?;
+        let name = TableName::parse("sim")?;
+        let mut table = TableDescriptor::new(name.clone());
+        for (at, family) in (1..).zip([FIRST, SECOND]) {
+            let mut family = FamilyDescriptor::new(family);
+            family.id = at;
+            table = table.with_family(family);
+        }
+        let descriptor = Arc::new(table);
+        let mut regions = Vec::new();
+        for number in 0..REGIONS {
+            let id = 1 + u64::from(number);
+            let info = RegionInfo::new(name.clone(), Bytes::new(), Bytes::new(), id);
+            let spec = RegionSpec {
+                info,
+                descriptor: Arc::clone(&descriptor),
+                expected_epoch: None,
+            };
+            regions.push(store.open_region(spec).await?);
+        }
+        Ok((store, regions))
+    }
+}
+
+/// The end of a time from now.
+fn deadline(env: &SimEnv) -> Duration {
+    env.clock().mono() + Duration::from_secs(10)
+}
