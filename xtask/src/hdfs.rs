@@ -131,7 +131,9 @@ pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     let bound = bound.map_err(|error| error.to_string())?;
     let ports: Result<Vec<u16>, _> = bound.iter().map(port).collect();
     let ports = ports.map_err(|error| error.to_string())?;
-    ports.try_into().map_err(|_| "as many as were bound".to_owned())
+    ports
+        .try_into()
+        .map_err(|_| "as many as were bound".to_owned())
 }
 
 fn script(args: &[&str]) -> Result<(), String> {
