@@ -76,7 +76,14 @@ impl SlotMap {
         let mut ids: BTreeMap<Place, u32> = BTreeMap::new();
         let mut places = Vec::new();
         let mut slots = Vec::with_capacity(shape.slots() as usize);
-        let (mut pieces, mut bytes) = (0_usize, 0_usize);
+        let pieces = winners.iter().flatten().filter_map(|at| lines.get(*at));
+        let pieces = pieces.map(|it| it.cluster.pieces.len() + it.table.pieces.len());
+        if pieces.sum::<usize>() > PIECES_MAX {
+            return Err(RuleError::new(format!(
+                "the names of all places have more than {PIECES_MAX} pieces together"
+            )));
+        }
+        let mut bytes = 0_usize;
         for (slot, winner) in (0..shape.slots()).map(Slot).zip(winners) {
             let coordinates = shape.coordinates(slot);
             let Some(line) = winner.and_then(|at| lines.get(at)) else {
@@ -84,12 +91,6 @@ impl SlotMap {
                     "slot {coordinates:?} has no place; a line without slots covers all"
                 )));
             };
-            pieces += line.cluster.pieces.len() + line.table.pieces.len();
-            if pieces > PIECES_MAX {
-                return Err(RuleError::new(format!(
-                    "the names of all places have more than {PIECES_MAX} pieces together"
-                )));
-            }
             let place = Place {
                 cluster: line.cluster.render(&coordinates)?,
                 table: line.table.render(&coordinates)?,

@@ -615,3 +615,29 @@ proptest! {
         check_batch(&program, &records);
     }
 }
+
+/// Issue 6, section 7: slots times lines, and names as long as they may be.
+#[test]
+fn slot_maps_of_strangers_are_bounded() {
+    let rule = |places: &str| {
+        Program::parse(&format!(
+            "rule r version 1; field id: i64; dimension a 0 to 1048575; else (id % 1048576); {places}"
+        ))
+    };
+    let refused = |places: &str| rule(places).unwrap_err().to_string();
+    let long = "x".repeat(200);
+    assert!(refused(&format!("place table \"{long}{{a}}\";")).contains("67108864 bytes together"));
+    let many = "{a}".repeat(17);
+    assert!(refused(&format!("place table \"{many}\";")).contains("16777216 pieces together"));
+    let again = "place table \"t\";".repeat(10);
+    assert!(refused(&again).contains("most of them again and again"));
+    // One name for all is no burden.
+    assert_eq!(
+        rule(&format!("place table \"{long}\";"))
+            .unwrap()
+            .map()
+            .places()
+            .len(),
+        1
+    );
+}

@@ -282,6 +282,10 @@ fn a_set_survives_being_kept_and_damage_is_seen() {
         .unwrap();
     let bytes = set.encode();
     assert_eq!(RuleSet::decode(&bytes).unwrap(), set);
+    // What is not visible any more is kept, and not shown to clients.
+    let visible = set.visible();
+    assert_eq!((visible.state(), visible.former().len()), (set.state(), 0));
+    assert_eq!(RuleSet::decode(&visible.encode()).unwrap(), visible);
     let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
     crate::random::golden("rule_set.hex", &format!("{hex}\n"));
     for at in 0..bytes.len() {
