@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests and their helpers")]
 
 mod common;
+#[path = "sharded/cut.rs"]
+mod cut;
 #[path = "sharded/random.rs"]
 mod random;
 
@@ -81,13 +83,18 @@ impl Workshop {
     }
 
     fn client(&self) -> Client<RealEnv> {
-        let at = vec![HostPort::parse(self.zookeeper()).unwrap()];
+        self.client_at(self.zookeeper(), 10_000)
+    }
+
+    /// A client that finds the coordination service there.
+    fn client_at(&self, zookeeper: &str, session_ms: u64) -> Client<RealEnv> {
+        let at = vec![HostPort::parse(zookeeper).unwrap()];
         let config = ClientConfig {
             retry: RetryPolicy {
                 operation_timeout_ms: 60_000,
                 ..RetryPolicy::default()
             },
-            zookeeper_timeout_ms: 10_000,
+            zookeeper_timeout_ms: session_ms,
             ..ClientConfig::default()
         };
         let registry = Registry::ZooKeeper(at, "/hbase".to_owned());
@@ -100,7 +107,11 @@ impl Workshop {
 
     /// A client that follows a rule, and holds what moves for a moment only.
     fn follow(&self, name: &str) -> ShardedTable<RealEnv> {
-        let (client, name) = (self.client(), name.to_owned());
+        self.follow_with(self.client(), name)
+    }
+
+    fn follow_with(&self, client: Client<RealEnv>, name: &str) -> ShardedTable<RealEnv> {
+        let name = name.to_owned();
         self.block_on(async move {
             let watch = RuleWatch::start(&client, &name, "the test");
             let options = ShardedOptions {
