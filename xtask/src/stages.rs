@@ -29,9 +29,9 @@ const SIM_SEEDS: usize = 100;
 const KILL_ROUNDS: &str = "100";
 const KILL_SECONDS: &str = "240";
 
-/// Random rules and conditions against brute force, in a build for tests: a hundred thousand take a quarter of an hour there. By command:
-/// `CADASTRE_RULE_CASES=100000 cargo test --release -p cadastre-sharding --lib enumerate::`.
-const RULE_CASES: &str = "4000";
+/// Random rules and conditions against brute force, in a build for tests: half a minute on two cores. More by command:
+/// `CADASTRE_RULE_CASES=100000 cargo test --release -p cadastre-sharding --lib r50_enumeration`.
+const RULE_CASES: &str = "10000";
 
 /// Puts and increments of the one row of T5.
 const HOT_ROW_OPERATIONS: &str = "200000";
@@ -179,7 +179,11 @@ fn planted() -> Result<(), String> {
             "CADASTRE_MODEL_CASES",
             MODEL_CASES,
         ),
-        (&["--lib", "enumerate::"], "CADASTRE_RULE_CASES", RULE_CASES),
+        (
+            &["--lib", "r50_enumeration"],
+            "CADASTRE_RULE_CASES",
+            RULE_CASES,
+        ),
     ];
     for (what, variable, value) in long {
         let mut command = Command::new("cargo");
@@ -218,7 +222,8 @@ fn sim() -> Result<(), String> {
     }
 }
 
-/// Real clients and our own against a server of ours; then our own client and commands against HBase itself.
+/// Real clients and our own against a server of ours; then our own client and commands against HBase itself, sharded tables over both; last
+/// caches that are placed by rule.
 fn clients() -> Result<(), String> {
     // The program of the Rust client, once for both.
     let scenario = cargo_built_example()?;
@@ -239,7 +244,18 @@ fn clients() -> Result<(), String> {
     script(
         "tests/clients/hbase.sh",
         &["--binary", BINARY, "--rust", &scenario],
-    )
+    )?;
+    // Cache rules against real memcached and Redis. SlateDB is not below them.
+    cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "cadastre-sharding",
+        "--test",
+        "caches",
+        "--",
+        "--ignored",
+    ])
 }
 
 fn cargo_built_example() -> Result<String, String> {
