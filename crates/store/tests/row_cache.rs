@@ -31,9 +31,20 @@ async fn fresh(env: &RealEnv, table: &Arc<TableDescriptor>) -> (Store<RealEnv>, 
 
 #[test]
 fn readers_of_another_core_see_no_row_go_back_and_none_torn() {
+    readers_see_no_row_go_back(&["f", "g"]);
+}
+
+/// More families than are read one by one.
+#[test]
+fn readers_of_many_families_see_no_row_go_back_and_none_torn() {
+    readers_see_no_row_go_back(&["f", "g", "h", "i"]);
+}
+
+fn readers_see_no_row_go_back(families: &'static [&str]) {
     let dir = tempfile::tempdir().unwrap();
-    let table = descriptor(vec![FamilyDescriptor::new("f"), FamilyDescriptor::new("g")]);
-    run(dir.path(), |env| async move {
+    let all = families.iter().map(|name| FamilyDescriptor::new(*name));
+    let table = descriptor(all.collect());
+    run(dir.path(), move |env| async move {
         let (store, spec) = fresh(&env, &table).await;
         let region = store.open_region(spec).await.unwrap();
         let acknowledged: Arc<Vec<AtomicU64>> =
@@ -63,6 +74,10 @@ fn readers_of_another_core_see_no_row_go_back_and_none_torn() {
                             numbers.windows(2).all(|pair| pair[0] == pair[1]),
                             "torn: {numbers:?}"
                         );
+                        assert!(
+                            [0, 1, families.len()].contains(&numbers.len()),
+                            "half a row: {numbers:?}"
+                        );
                         let now = numbers.first().copied().unwrap_or(0);
                         assert!(now >= least, "{key}: {now} after {least}");
                         *seen = now;
@@ -85,10 +100,8 @@ fn readers_of_another_core_see_no_row_go_back_and_none_torn() {
                 assert_eq!(old.first().map_or(0, number), n - 1, "a locked read");
                 let at = locks.timestamp(key.as_bytes());
                 let value = n.to_string();
-                let cells = vec![
-                    put(&key, "f", "q", at, &value),
-                    put(&key, "g", "q", at, &value),
-                ];
+                let cells = families.iter().map(|f| put(&key, f, "q", at, &value));
+                let cells = cells.collect();
                 locks.write(cells, &[], Durability::SyncWal).await.unwrap();
                 acknowledged[row].store(n, Ordering::SeqCst);
             }
