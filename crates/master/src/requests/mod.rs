@@ -3,6 +3,7 @@
 //!
 //! What is not there is refused as HBase refuses an unknown method, so that every client shows it instead of retrying.
 
+mod absent;
 mod alter;
 mod cluster_status;
 mod flush;
@@ -150,6 +151,7 @@ async fn question<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         | "GetCompletedSnapshots"
         | "GetSpaceQuotaRegionSizes"
         | "GetQuotaStates" => Ok(Reply::default()),
+        "GetReplicationPeerConfig" => absent::peer(call),
         "ListDecommissionedRegionServers" => Ok(regions::decommissioned(active)),
         _ => Err(unknown(call)),
     }
@@ -193,6 +195,10 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "getLastMajorCompactionTimestampForRegion" => {
             regions::major_compaction_of_region(active, call).await
         }
+        "RemoveReplicationPeer" | "EnableReplicationPeer" | "DisableReplicationPeer" => {
+            absent::peer(call)
+        }
+        "DeleteSnapshot" | "RestoreSnapshot" => absent::snapshot(call),
         "ClearDeadServers" => regions::clear_dead_servers(active, call),
         "IsMasterInMaintenanceMode" => Ok(reply(&pb::IsInMaintenanceModeResponse {
             in_maintenance_mode: false,

@@ -334,6 +334,40 @@ async fn what_is_not_there_is_refused_and_garbage_is_no_panic() {
     assert_eq!(error.code(), Code::DoNotRetryIo);
 }
 
+/// Tools ask whether what they want to remove is there; the class of the exception tells them.
+#[tokio::test]
+async fn peers_and_snapshots_are_unknown_by_any_name() {
+    let active = new_master(1).await;
+    let peer = pb::GetReplicationPeerConfigRequest {
+        peer_id: "p".into(),
+    };
+    let snapshot = pb::DeleteSnapshotRequest {
+        snapshot: pb::SnapshotDescription {
+            name: "s".into(),
+            ..Default::default()
+        },
+    };
+    let class = |refused: Result<pb::IsMasterRunningResponse>| {
+        cadastre_wire::exception::to_pair(&refused.unwrap_err()).name
+    };
+    for method in [
+        "GetReplicationPeerConfig",
+        "RemoveReplicationPeer",
+        "EnableReplicationPeer",
+        "DisableReplicationPeer",
+    ] {
+        let class = class(ask(&active, method, &peer).await);
+        assert!(
+            class.ends_with(".ReplicationPeerNotFoundException"),
+            "{class}"
+        );
+    }
+    for method in ["DeleteSnapshot", "RestoreSnapshot"] {
+        let class = class(ask(&active, method, &snapshot).await);
+        assert!(class.ends_with(".SnapshotDoesNotExistException"), "{class}");
+    }
+}
+
 #[tokio::test]
 async fn flushes_of_both_kinds() {
     let active = new_master(1).await;
