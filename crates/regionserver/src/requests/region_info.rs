@@ -29,7 +29,6 @@ pub(crate) async fn region_info<E: Env>(server: &Arc<Server<E>>, call: &Call) ->
         splittable: Some(divisible),
         mergeable: Some(divisible),
         best_split_row,
-        ..Default::default()
     }))
 }
 
