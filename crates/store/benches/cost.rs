@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cadastre_env::RealEnv;
+use cadastre_env::{Env, RealEnv};
 use cadastre_store::{Region, RegionSpec, RowRange, Store, StoreConfig, WalSync};
 use cadastre_types::{
     Cell, Durability, FamilyDescriptor, Query, RegionInfo, TableDescriptor, TableName,
@@ -492,10 +492,22 @@ fn resident_mib() -> i64 {
     pages * 4096 / (1 << 20)
 }
 
+/// Tasks of tokio that are alive: the background's and the first core's.
+async fn tasks(env: &RealEnv) -> usize {
+    let alive = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let background = env.background("tasks", async move { alive() }).await;
+    background.unwrap() + alive()
+}
+
 async fn idle(env: RealEnv, dir: std::path::PathBuf, count: u32) {
     let store = store(&env, &dir, WalSync::Write).await;
     head(&format!("{count} regions, each with 10 kB"));
     let before = resident_mib();
+    let tasks_before = tasks(&env).await;
     let mut regions = Vec::new();
     let mut meter = Meter::start();
     for n in 0..count {
@@ -523,6 +535,7 @@ async fn idle(env: RealEnv, dir: std::path::PathBuf, count: u32) {
     let idle = cpu() - spent;
     let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let memory = resident_mib() - before;
+    let tasks = tasks(&env).await - tasks_before;
     let mut meter = Meter::start();
     for region in &regions {
         let since = Instant::now();
@@ -539,7 +552,7 @@ async fn idle(env: RealEnv, dir: std::path::PathBuf, count: u32) {
     }
     meter.print("open again", 1);
     println!(
-        "\nIdle: {:.2} ms of processor a second, {memory} MiB more, {files} file descriptors.",
+        "\nIdle: {:.2} ms of processor a second, {memory} MiB and {tasks} tasks more, {files} file descriptors.",
         idle.as_secs_f64() * 100.0
     );
     store.close().await.unwrap();
