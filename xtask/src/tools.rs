@@ -23,7 +23,11 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ("node", "nodejs", "the Node client"),
     ("npm", "npm", "fetching the Node client"),
     ("memcached", "memcached", "cache rules against real caches"),
-    ("redis-server", "redis-server", "cache rules against real caches"),
+    (
+        "redis-server",
+        "redis-server",
+        "cache rules against real caches",
+    ),
 ];
 
 /// Makes sure that everything is there.
