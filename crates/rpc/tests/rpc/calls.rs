@@ -82,8 +82,10 @@ fn exceptions_and_panics_are_answers() {
 fn a_long_call_gets_its_own_task() {
     let served = Served::start(|_| {});
     let mut raw = served.client();
-    raw.send(1, "Yield", "1000");
-    raw.send(2, "Yield", "2");
+    // In one write: the second must be there before the first has ended.
+    let calls = [("1000", 1), ("2", 2)];
+    let calls = calls.map(|(times, id)| encoded(&request(id, "Yield", times)));
+    raw.write(&calls.concat());
     let short = raw.expect(2);
     assert_eq!(raw.expect(1), short, "on the same core");
 }
