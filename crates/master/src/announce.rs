@@ -20,14 +20,21 @@ const TOLD_AT_ONCE: usize = 64;
 /// How long the start waits until everything is told; what is left is told while the master already serves.
 const TOLD_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long those who watch the namespaces have before the procedure is reported as done. HBase tells them in the middle of a procedure whose
+/// end its client learns by asking again after 100 ms; caches like its `ZKNamespaceManager` have caught up by then.
+const NAMESPACE_WATCHERS: Duration = Duration::from_millis(100);
+
 impl<W: World> Active<W> {
     /// Tells what an operation has changed. The caller holds the operation's lock.
     pub(crate) async fn announce(&self, operation: &Operation) {
         match operation {
             Operation::CreateNamespace(_)
             | Operation::ModifyNamespace(_)
-            | Operation::DeleteNamespace(_)
-            | Operation::CreateTable { .. }
+            | Operation::DeleteNamespace(_) => {
+                self.announce_one(operation.lock()).await;
+                self.world().sleep(NAMESPACE_WATCHERS).await;
+            }
+            Operation::CreateTable { .. }
             | Operation::EnableTable { .. }
             | Operation::DisableTable { .. }
             | Operation::DeleteTable { .. }

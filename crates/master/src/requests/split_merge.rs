@@ -38,6 +38,21 @@ fn check_allowed(catalog: &Catalog, table: &TableName, attribute: &str, doing: &
     )))
 }
 
+/// A table may say by its policy that it is never split; that holds for splits that somebody asks for, too.
+const SPLIT_POLICY: &str = "SPLIT_POLICY";
+const NEVER_SPLIT: &str = "org.apache.hadoop.hbase.regionserver.DisabledRegionSplitPolicy";
+
+fn check_splittable(catalog: &Catalog, table: &TableName) -> Result<()> {
+    check_allowed(catalog, table, SPLIT_ENABLED, "Splitting")?;
+    let policy = catalog.table(table)?.descriptor.attribute(SPLIT_POLICY);
+    if policy.is_some_and(|policy| policy == NEVER_SPLIT) {
+        return Err(Error::invalid(format!(
+            "the regions of {table} are not splittable ({SPLIT_POLICY} = {NEVER_SPLIT})"
+        )));
+    }
+    Ok(())
+}
+
 fn switched_off(doing: &str, regions: &str) -> Error {
     Error::invalid(format!(
         "{doing} of {regions} failed: the switch is off (splitormerge_switch)"
@@ -71,7 +86,7 @@ pub(super) async fn split<W: World>(active: &Active<W>, call: &Call) -> Result<R
     let table = region.table;
     let lock = Lock::Table(table.clone());
     let proc_id = begin(active, call, lock, mark, move |catalog, region_id| {
-        check_allowed(catalog, &table, SPLIT_ENABLED, "Splitting")?;
+        check_splittable(catalog, &table)?;
         plan_split(catalog, &encoded, &row, region_id)
     })
     .await?;
@@ -87,7 +102,7 @@ async fn middle<W: World>(active: &Active<W>, region: &EncodedName) -> Result<By
         let entry = catalog
             .region(region)
             .ok_or_else(|| Error::new(Code::UnknownRegion, region.to_string()))?;
-        check_allowed(catalog, &entry.info.table, SPLIT_ENABLED, "Splitting")?;
+        check_splittable(catalog, &entry.info.table)?;
         let table = &entry.info.table;
         catalog.expect_state(table, TableState::Enabled)?;
         let server = entry.open_on().cloned();

@@ -519,15 +519,27 @@ async fn regions_are_split_where_asked_or_in_the_middle() {
     assert_eq!(starts(&active, "t"), ["", "d", "m"]);
     let mut frozen = TableDescriptor::new(TableName::parse("t").unwrap());
     frozen = frozen.with_family(FamilyDescriptor::new("f"));
+    let never = "org.apache.hadoop.hbase.regionserver.DisabledRegionSplitPolicy";
+    let mut unsplittable = frozen.clone();
+    unsplittable
+        .attributes
+        .insert("SPLIT_POLICY".into(), never.into());
     for attribute in ["SPLIT_ENABLED", "MERGE_ENABLED"] {
         frozen.attributes.insert(attribute.into(), "false".into());
     }
-    let modify = pb::ModifyTableRequest {
+    let modify = |descriptor: &TableDescriptor| pb::ModifyTableRequest {
         table_name: name("t"),
-        table_schema: convert::table_schema(&frozen, false),
+        table_schema: convert::table_schema(descriptor, false),
         ..Default::default()
     };
-    done(&active, "ModifyTable", &modify).await.unwrap();
+    done(&active, "ModifyTable", &modify(&unsplittable))
+        .await
+        .unwrap();
+    let first = regions(&active, "t").remove(0);
+    assert_eq!(code(split(&first, Some("b")).await), Code::DoNotRetryIo);
+    done(&active, "ModifyTable", &modify(&frozen))
+        .await
+        .unwrap();
     let [first, second, _]: [RegionInfo; 3] = regions(&active, "t").try_into().unwrap();
     assert_eq!(code(split(&first, Some("b")).await), Code::DoNotRetryIo);
     switch(&active, pb::MasterSwitchType::Merge, true).await;
