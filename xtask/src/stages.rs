@@ -245,17 +245,8 @@ fn clients() -> Result<(), String> {
         "tests/clients/hbase.sh",
         &["--binary", BINARY, "--rust", &scenario],
     )?;
-    // Cache rules against real memcached and Redis. SlateDB is not below them.
-    cargo(&[
-        "test",
-        "--quiet",
-        "--package",
-        "cadastre-sharding",
-        "--test",
-        "caches",
-        "--",
-        "--ignored",
-    ])
+    // Cache rules against real memcached and Redis.
+    cargo(&[WORKSPACE_TEST, &["--test", "caches", "--", "--ignored"]].concat())
 }
 
 fn cargo_built_example() -> Result<String, String> {
