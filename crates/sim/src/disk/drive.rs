@@ -120,6 +120,8 @@ pub(crate) struct Sync {
 /// A sync of a directory under way: its entries as they were.
 pub(crate) struct DirSync {
     dir: String,
+    /// Its place in the order in which syncs began.
+    turn: u64,
     entries: BTreeMap<String, u64>,
 }
 
@@ -134,6 +136,9 @@ pub(crate) struct Drive {
     names: BTreeMap<String, u64>,
     /// Paths as they would be after a power cut.
     durable_names: BTreeMap<String, u64>,
+    /// Syncs of directories begun so far, and of each directory the newest that has ended.
+    dir_syncs: u64,
+    dir_synced: BTreeMap<String, u64>,
     locks: BTreeMap<String, Start>,
     full: bool,
     sync_fails: bool,
@@ -177,6 +182,8 @@ impl Drive {
             next_change: 0,
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
+            dir_syncs: 0,
+            dir_synced: BTreeMap::new(),
             locks: BTreeMap::new(),
             full: false,
             sync_fails: false,
@@ -287,13 +294,24 @@ impl Drive {
     pub(crate) fn begin_sync_dir(&mut self, dir: &str) -> io::Result<DirSync> {
         let dir = clean(dir)?;
         let entries = entries_of(&self.names, &dir);
-        Ok(DirSync { dir, entries })
+        self.dir_syncs += 1;
+        Ok(DirSync {
+            dir,
+            turn: self.dir_syncs,
+            entries,
+        })
     }
 
     pub(crate) fn finish_sync_dir(&mut self, begun: DirSync) -> io::Result<()> {
         if std::mem::take(&mut self.sync_fails) {
             return Err(io::Error::other("simulated failure of a directory's sync"));
         }
+        let newest = self.dir_synced.entry(begun.dir.clone()).or_default();
+        if begun.turn < *newest {
+            // One that began later has ended before: what it made durable stays so.
+            return Ok(());
+        }
+        *newest = begun.turn;
         let before = entries_of(&self.durable_names, &begun.dir);
         for path in before.keys() {
             self.durable_names.remove(path);

@@ -49,6 +49,20 @@ fn a_name_is_lost_or_kept_until_its_directory_is_synced() {
 }
 
 #[test]
+fn a_slow_sync_of_a_directory_takes_nothing_back() {
+    for seed in 0..50 {
+        let mut drive = drive(seed);
+        drive.create("log/1", 0).unwrap();
+        let slow = drive.begin_sync_dir("log").unwrap();
+        drive.create("log/2", 0).unwrap();
+        sync_dir(&mut drive, "log").unwrap();
+        drive.finish_sync_dir(slow).unwrap();
+        drive.cut_power();
+        assert!(drive.find("log/1").is_ok() && drive.find("log/2").is_ok());
+    }
+}
+
+#[test]
 fn a_removal_is_undone_or_kept_until_its_directory_is_synced() {
     let back = (0..100)
         .filter(|seed| {
