@@ -13,20 +13,21 @@
 mod churn;
 mod workload;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use object_store::ObjectStore;
 use rand::Rng as _;
 
 use cadastre_cli::node::{Node, NodeConfig};
-use cadastre_env::{Env, Rng};
-use cadastre_store::{StoreConfig, WalSync};
+use cadastre_env::Env;
+use cadastre_store::WalSync;
 
+use crate::hub::locked;
+use crate::outcome::{store_config, sync_of};
 use crate::{
-    DiskConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, NodeId, SimEnv, World,
+    DiskConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, NodeId, Outcome, SimEnv, World,
     WorldConfig,
 };
 use workload::Shared;
@@ -107,29 +108,6 @@ impl ClusterConfig {
     }
 }
 
-/// What a run that found nothing wrong did.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// Hash of the trace.
-    pub hash: u64,
-    /// The trace, if it was kept.
-    pub lines: Vec<String>,
-    /// Operations that were answered.
-    pub answered: u64,
-    /// Operations that failed, by what they failed with.
-    pub failed: BTreeMap<String, u64>,
-    /// Answers that the model judged.
-    pub checked: u64,
-    /// Crashes and power cuts.
-    pub crashes: usize,
-    /// Ends of the server by itself, with their reasons.
-    pub exits: Vec<String>,
-    /// Events of the world.
-    pub events: u64,
-    /// Simulated time.
-    pub lasted: Duration,
-}
-
 /// Runs one seed.
 ///
 /// # Errors
@@ -179,14 +157,15 @@ pub fn run(config: &ClusterConfig) -> Result<Outcome, Failure> {
         "not everything could be read at the end",
         |shared| shared.finished,
     )?;
-    Ok(outcome(&world, &shared, &plan))
-}
-
-fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // One thread: a poisoned lock means that a client panicked, which the world reports.
-    shared
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    let shared = locked(&shared);
+    let (answered, checked) = (shared.answered, shared.model.checked());
+    Ok(Outcome::new(
+        &world,
+        &plan,
+        answered,
+        &shared.failed,
+        checked,
+    ))
 }
 
 /// Runs until something holds; a violation ends it as a failure.
@@ -217,22 +196,6 @@ fn wait(
     )))
 }
 
-fn outcome(world: &World, shared: &Mutex<Shared>, plan: &FaultPlan) -> Outcome {
-    let shared = locked(shared);
-    let is_end = |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::PowerCut { .. });
-    world.with_trace(|trace| Outcome {
-        hash: trace.hash(),
-        lines: trace.lines().to_vec(),
-        answered: shared.answered,
-        failed: shared.failed.clone(),
-        checked: shared.model.checked(),
-        crashes: plan.faults().iter().filter(|(_, f)| is_end(f)).count(),
-        exits: world.exits().iter().map(|exit| exit.why.clone()).collect(),
-        events: world.events(),
-        lasted: world.now(),
-    })
-}
-
 /// The plan of a seed. Without fdatasync a power cut may lose what was acknowledged (C-rules, docs/configuration.md): then only
 /// the process is killed.
 fn plan(world: &World, config: &ClusterConfig, server: NodeId, clients: &[NodeId]) -> FaultPlan {
@@ -244,39 +207,10 @@ fn plan(world: &World, config: &ClusterConfig, server: NodeId, clients: &[NodeId
     FaultPlan::draw(&mut rng, config.faults_for, server, clients, &rates)
 }
 
-/// One seed in four runs in the mode that survives a kill only.
-fn sync_of(rng: &mut Rng) -> WalSync {
-    if rng.random_bool(0.25) {
-        WalSync::Write
-    } else {
-        WalSync::Fdatasync
-    }
-}
-
-/// Small sizes, so that flushes, rolls of the log, compactions and garbage collections happen often.
-fn store_config(rng: &mut Rng, planted: Option<Planted>) -> StoreConfig {
-    let wal_sync = sync_of(rng);
-    StoreConfig {
-        wal_sync: match planted {
-            Some(Planted::AcknowledgeBeforeSync) => WalSync::Write,
-            None => wal_sync,
-        },
-        block_cache_bytes: rng.random_range(16..512) << 10,
-        unflushed_bytes: rng.random_range(256..1024) << 10,
-        memtable_bytes: rng.random_range(16..128) << 10,
-        segment_bytes: rng.random_range(128..512) << 10,
-        segments_max: rng.random_range(3..8),
-        low_space_bytes: 1 << 20,
-        compact_at_files: rng.random_range(2..5),
-        checkpoint_lifetime_ms: 30_000,
-        garbage_min_age_ms: 20_000,
-        ..StoreConfig::new(64 << 20)
-    }
-}
-
 fn add_server(world: &mut World, config: &ClusterConfig) -> NodeId {
     let mut rng = world.rng("store");
-    let store = store_config(&mut rng, config.planted);
+    let planted = config.planted == Some(Planted::AcknowledgeBeforeSync);
+    let store = store_config(&mut rng, planted);
     let node_config = NodeConfig {
         bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         advertise_host: SERVER.to_owned(),

@@ -81,7 +81,7 @@ impl fmt::Debug for Hub {
 }
 
 /// The simulator is one thread: a poisoned lock means that it panicked itself, and that panic is the one to read.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)

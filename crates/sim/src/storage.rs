@@ -10,21 +10,23 @@
 mod work;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::ObjectStore;
 use rand::Rng as _;
 
-use cadastre_env::{Clock, Env, Rng};
+use cadastre_env::{Clock, Env};
 use cadastre_store::{Region, RegionSpec, Store, StoreConfig, WalSync};
 use cadastre_types::{FamilyDescriptor, RegionInfo, Result, TableDescriptor, TableName};
 
+use crate::hub::locked;
 use crate::model::Model;
+use crate::outcome::store_config;
 use crate::{
-    Bucket, BucketConfig, DiskConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, SimEnv,
-    World, WorldConfig,
+    Bucket, BucketConfig, DiskConfig, DiskStore, Failure, Fault, FaultPlan, FaultRates, Outcome,
+    SimEnv, World, WorldConfig,
 };
 use work::{FIRST, SECOND, Worker};
 
@@ -82,29 +84,6 @@ impl StorageConfig {
     }
 }
 
-/// What a run that found nothing wrong did.
-#[derive(Debug, Clone)]
-pub struct StorageOutcome {
-    /// Hash of the trace.
-    pub hash: u64,
-    /// The trace, if it was kept.
-    pub lines: Vec<String>,
-    /// Operations that were answered.
-    pub answered: u64,
-    /// Operations that failed, by what they failed with.
-    pub failed: BTreeMap<String, u64>,
-    /// Answers that the model judged.
-    pub checked: u64,
-    /// Crashes and power cuts.
-    pub crashes: usize,
-    /// Ends of the program by itself, with their reasons.
-    pub exits: Vec<String>,
-    /// Events of the world.
-    pub events: u64,
-    /// Simulated time.
-    pub lasted: Duration,
-}
-
 /// What outlives the machine's starts.
 #[derive(Default)]
 struct Shared {
@@ -130,18 +109,11 @@ impl Shared {
     }
 }
 
-fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // One thread: a poisoned lock means that a task panicked, which the world reports.
-    shared
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// Runs one seed.
 ///
 /// # Errors
 /// A violation of the model, a panic, no convergence, a livelock.
-pub fn run(config: &StorageConfig) -> std::result::Result<StorageOutcome, Failure> {
+pub fn run(config: &StorageConfig) -> std::result::Result<Outcome, Failure> {
     let mut world = World::new(
         config.seed,
         WorldConfig {
@@ -169,8 +141,9 @@ pub fn run(config: &StorageConfig) -> std::result::Result<StorageOutcome, Failur
     };
     let mut rates = config.rates.clone();
     if machine.store.wal_sync == WalSync::Write && !config.acknowledge_before_sync {
-        // A power cut may take what was acknowledged (docs/configuration.md).
+        // A power cut or a sync that fails may take what was acknowledged (docs/configuration.md).
         rates.power_cut = 0;
+        rates.sync_failure = 0;
     }
     let shared = Arc::clone(&machine.shared);
     let node = world.add_node("store", move |env| Box::pin(machine.clone().program(env)));
@@ -204,44 +177,14 @@ pub fn run(config: &StorageConfig) -> std::result::Result<StorageOutcome, Failur
             shared.answered, shared.failed, shared.last_error
         )));
     }
-    Ok(outcome(&world, &shared, &plan))
-}
-
-fn outcome(world: &World, shared: &Shared, plan: &FaultPlan) -> StorageOutcome {
-    let is_end = |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::PowerCut { .. });
-    world.with_trace(|trace| StorageOutcome {
-        hash: trace.hash(),
-        lines: trace.lines().to_vec(),
-        answered: shared.answered,
-        failed: shared.failed.clone(),
-        checked: shared.model.checked(),
-        crashes: plan.faults().iter().filter(|(_, f)| is_end(f)).count(),
-        exits: world.exits().iter().map(|exit| exit.why.clone()).collect(),
-        events: world.events(),
-        lasted: world.now(),
-    })
-}
-
-/// Small sizes, so that flushes, turns of the log, compactions and garbage collections happen often.
-fn store_config(rng: &mut Rng, acknowledge_before_sync: bool) -> StoreConfig {
-    let write_mode = rng.random_bool(0.25) || acknowledge_before_sync;
-    StoreConfig {
-        wal_sync: if write_mode {
-            WalSync::Write
-        } else {
-            WalSync::Fdatasync
-        },
-        block_cache_bytes: rng.random_range(16..512) << 10,
-        unflushed_bytes: rng.random_range(256..1024) << 10,
-        memtable_bytes: rng.random_range(16..128) << 10,
-        segment_bytes: rng.random_range(128..512) << 10,
-        segments_max: rng.random_range(3..8),
-        low_space_bytes: 1 << 20,
-        compact_at_files: rng.random_range(2..5),
-        checkpoint_lifetime_ms: 30_000,
-        garbage_min_age_ms: 20_000,
-        ..StoreConfig::new(64 << 20)
-    }
+    let (answered, checked) = (shared.answered, shared.model.checked());
+    Ok(Outcome::new(
+        &world,
+        &plan,
+        answered,
+        &shared.failed,
+        checked,
+    ))
 }
 
 /// What every start of the machine does.

@@ -5,8 +5,8 @@
 
 use std::process::Command;
 
-use cadastre_sim::FaultRates;
-use cadastre_sim::cluster::{ClusterConfig, Outcome, Planted, run};
+use cadastre_sim::cluster::{ClusterConfig, Planted, run};
+use cadastre_sim::{FaultRates, Outcome};
 
 /// Seeds of `cargo test`. CI runs a hundred with `cargo xtask test sim`; `cargo run -p cadastre-sim --bin sim -- --seeds A..B` runs
 /// any.

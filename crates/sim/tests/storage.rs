@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use cadastre_sim::storage::{StorageConfig, StorageOutcome, run};
+use cadastre_sim::Outcome;
+use cadastre_sim::storage::{StorageConfig, run};
 
 /// Seeds of `cargo test`.
 const SEEDS: std::ops::Range<u64> = 0..8;
@@ -11,14 +12,13 @@ const SEEDS: std::ops::Range<u64> = 0..8;
 /// Seeds that are run again.
 const SEEDS_TWICE: std::ops::Range<u64> = 0..3;
 
-fn outcome(seed: u64) -> StorageOutcome {
+fn outcome(seed: u64) -> Outcome {
     run(&StorageConfig::new(seed)).unwrap_or_else(|failure| {
         panic!("{failure}\nreproduce: cargo run -p cadastre-sim --bin sim -- --store --seed {seed} --trace")
     })
 }
 
 #[test]
-#[ignore = "the store's simulation has not been run yet: written on a machine too busy to build it"]
 fn t1_a_store_through_every_fault_loses_nothing() {
     let (mut checked, mut crashes) = (0, 0);
     for seed in SEEDS {
@@ -32,7 +32,6 @@ fn t1_a_store_through_every_fault_loses_nothing() {
 }
 
 #[test]
-#[ignore = "the store's simulation has not been run yet: written on a machine too busy to build it"]
 fn equal_seeds_do_the_same() {
     for seed in SEEDS_TWICE {
         assert_eq!(outcome(seed).hash, outcome(seed).hash, "seed {seed}");
@@ -40,7 +39,6 @@ fn equal_seeds_do_the_same() {
 }
 
 #[test]
-#[ignore = "the store's simulation has not been run yet: written on a machine too busy to build it"]
 fn t10_acknowledging_before_the_sync_is_found() {
     let found = (1000..1010).any(|seed| {
         let config = StorageConfig {

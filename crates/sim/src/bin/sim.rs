@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use cadastre_sim::cluster::{self, ClusterConfig};
 use cadastre_sim::storage::{self, StorageConfig};
-use cadastre_sim::{Failure, FaultRates};
+use cadastre_sim::{Failure, FaultRates, Outcome};
 
 const USAGE: &str =
     "usage: sim [--store] [--seed N | --seeds A..B] [--operations N] [--clients N] [--twice] [--trace]
@@ -42,14 +42,6 @@ struct Arguments {
     disk_full: bool,
     power_cuts: bool,
     faults_for_s: Option<u64>,
-}
-
-/// What a run did, of either kind.
-struct Outcome {
-    hash: u64,
-    lines: Vec<String>,
-    answered: u64,
-    line: String,
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
@@ -154,8 +146,8 @@ fn run_seed(seed: u64, arguments: &Arguments) -> Option<u64> {
     if !arguments.quiet {
         let seconds = begun.elapsed().as_secs_f64();
         println!(
-            "seed {seed} hash {:016x}: {}, {seconds:.1} s",
-            outcome.hash, outcome.line
+            "seed {seed} hash {:016x}: {outcome}, {seconds:.1} s",
+            outcome.hash
         );
     }
     if !arguments.twice {
@@ -207,24 +199,7 @@ fn run_cluster(seed: u64, arguments: &Arguments) -> Result<Outcome, Failure> {
     config.operations = arguments.operations.unwrap_or(config.operations);
     config.clients = arguments.clients.unwrap_or(config.clients);
     tune(arguments, &mut config.rates, &mut config.faults_for);
-    let outcome = cluster::run(&config)?;
-    let line = format!(
-        "{} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s",
-        outcome.answered,
-        outcome.checked,
-        outcome.failed.values().sum::<u64>(),
-        outcome.failed,
-        outcome.crashes,
-        outcome.exits.len(),
-        outcome.events,
-        outcome.lasted.as_secs_f64(),
-    );
-    Ok(Outcome {
-        hash: outcome.hash,
-        lines: outcome.lines,
-        answered: outcome.answered,
-        line,
-    })
+    cluster::run(&config)
 }
 
 fn run_store(seed: u64, arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -233,24 +208,7 @@ fn run_store(seed: u64, arguments: &Arguments) -> Result<Outcome, Failure> {
     config.operations = arguments.operations.map_or(config.operations, u64::from);
     config.tasks = arguments.clients.unwrap_or(config.tasks);
     tune(arguments, &mut config.rates, &mut config.faults_for);
-    let outcome = storage::run(&config)?;
-    let line = format!(
-        "{} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s",
-        outcome.answered,
-        outcome.checked,
-        outcome.failed.values().sum::<u64>(),
-        outcome.failed,
-        outcome.crashes,
-        outcome.exits.len(),
-        outcome.events,
-        outcome.lasted.as_secs_f64(),
-    );
-    Ok(Outcome {
-        hash: outcome.hash,
-        lines: outcome.lines,
-        answered: outcome.answered,
-        line,
-    })
+    storage::run(&config)
 }
 
 /// The same command with this seed alone, and its trace.

@@ -16,9 +16,9 @@ use cadastre_types::{
     Cell, Code, Error, FamilyDescriptor, LATEST_TIMESTAMP, TableDescriptor, TableName,
 };
 
-use crate::cluster::locked;
 use crate::cluster::workload::Worker;
 use crate::env::SimEnv;
+use crate::hub::locked;
 
 /// Pause between two tries.
 const AGAIN: Duration = Duration::from_millis(30);

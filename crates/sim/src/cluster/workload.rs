@@ -21,8 +21,9 @@ use cadastre_types::{
 };
 
 use crate::cluster::churn::Churn;
-use crate::cluster::{MASTER_PORT, REGION_SERVER_PORT, SERVER, ZOOKEEPER_PORT, locked};
+use crate::cluster::{MASTER_PORT, REGION_SERVER_PORT, SERVER, ZOOKEEPER_PORT};
 use crate::env::SimEnv;
+use crate::hub::locked;
 use crate::model::{Model, Ticket};
 
 /// Rows of the table, split into regions at every tenth.

@@ -14,8 +14,9 @@ use cadastre_env::{Clock, Env, Rng};
 use cadastre_store::{Region, RowRange};
 use cadastre_types::{Cell, CellType, Code, Durability, Error, Query};
 
-use super::{Shared, deadline, locked};
+use super::{Shared, deadline};
 use crate::env::SimEnv;
+use crate::hub::locked;
 use crate::model::{Model, Ticket};
 
 pub(super) const FIRST: &[u8] = b"f";
