@@ -16,8 +16,8 @@ use super::Shared;
 /// The log's side of SlateDB's administration.
 pub(crate) struct LogAdmin<E: Env>(pub(super) Arc<Shared<E>>);
 
-/// Segments go by what is flushed ([`super::index`]), never one database's share of them.
-struct NoGarbage;
+/// A log that goes by what is flushed, of which SlateDB finds nothing to collect.
+pub(crate) struct NoGarbage;
 
 #[async_trait]
 impl WalGc for NoGarbage {
@@ -33,6 +33,7 @@ impl WalGc for NoGarbage {
 
 #[async_trait]
 impl<E: Env> WalAdmin for LogAdmin<E> {
+    /// Segments go by what is flushed ([`super::index`]), never one database's share of them.
     fn garbage_collector(&self, _path: &Path) -> Arc<dyn WalGc> {
         Arc::new(NoGarbage)
     }
@@ -58,7 +59,12 @@ impl<E: Env> WalAdmin for LogAdmin<E> {
         manifest: VersionedManifest,
         _to: &Path,
     ) -> Result<(u64, u64), WalError> {
-        let after = manifest.replay_after_wal_id();
-        Ok((after, after))
+        Ok(clone_begins(&manifest))
     }
+}
+
+/// A clone has no log yet: it begins behind its source's replay point (rfcs: split and merge).
+pub(crate) fn clone_begins(source: &VersionedManifest) -> (u64, u64) {
+    let after = source.replay_after_wal_id();
+    (after, after)
 }

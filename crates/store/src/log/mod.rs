@@ -33,6 +33,7 @@ pub(crate) use format::fuzz_records;
 #[cfg(feature = "fuzzing")]
 pub(crate) use recover::fuzz_segment;
 
+pub(crate) use admin::{NoGarbage, clone_begins};
 pub(crate) use database::latest_tick;
 use database::{DatabaseLog, LogWal};
 use follow::HoldsFile;

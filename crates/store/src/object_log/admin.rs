@@ -12,10 +12,11 @@ use cadastre_types::Result;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use slatedb::VersionedManifest;
-use slatedb::wal::{WalAdmin, WalError, WalFileRange, WalGc};
+use slatedb::wal::{WalAdmin, WalError, WalGc};
 
 use super::{ObjectLog, content, unavailable};
 use crate::error::from_slatedb;
+use crate::log::{NoGarbage, clone_begins};
 
 /// The logs' side of SlateDB's administration.
 pub(crate) struct ObjectAdmin<E: Env> {
@@ -59,23 +60,9 @@ impl<E: Env> ObjectAdmin<E> {
     }
 }
 
-/// Objects go by what is flushed ([`ObjectLog::truncate`]), and with the database.
-struct NoGarbage;
-
-#[async_trait]
-impl WalGc for NoGarbage {
-    async fn collect(
-        &self,
-        _referenced: Vec<WalFileRange>,
-        _min_age: Duration,
-        _dry_run: bool,
-    ) -> Result<(), WalError> {
-        Ok(())
-    }
-}
-
 #[async_trait]
 impl<E: Env> WalAdmin for ObjectAdmin<E> {
+    /// Objects go by what is flushed ([`ObjectLog::truncate`]), and with the database.
     fn garbage_collector(&self, _path: &Path) -> Arc<dyn WalGc> {
         Arc::new(NoGarbage)
     }
@@ -101,7 +88,6 @@ impl<E: Env> WalAdmin for ObjectAdmin<E> {
         manifest: VersionedManifest,
         _to: &Path,
     ) -> Result<(u64, u64), WalError> {
-        let after = manifest.replay_after_wal_id();
-        Ok((after, after))
+        Ok(clone_begins(&manifest))
     }
 }
