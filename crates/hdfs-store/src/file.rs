@@ -1,9 +1,8 @@
 //! Writing a file that has no name yet: block by block, each of them to other DataNodes if it fails. Must not know under which name it ends.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{Code, Error, Result};
 use cadastre_wire::hadoop::pb;
@@ -169,19 +168,6 @@ impl<E: Env> FileWriter<E> {
         }
         self.complete().await
     }
-}
-
-/// Pieces as one. Copies only if there are several.
-pub(crate) fn joined(pieces: impl IntoIterator<Item = Bytes>) -> Bytes {
-    let mut pieces: VecDeque<Bytes> = pieces.into_iter().collect();
-    if pieces.len() < 2 {
-        return pieces.pop_front().unwrap_or_default();
-    }
-    let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
-    for piece in pieces {
-        all.extend_from_slice(&piece);
-    }
-    all.freeze()
 }
 
 /// An error for a writer that was used after it failed.

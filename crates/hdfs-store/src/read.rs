@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{Code, Error, Result};
 use cadastre_wire::hadoop::pb;
@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use futures::StreamExt;
 use futures::stream;
 use object_store::path::Path;
-use object_store::{Attributes, GetOptions, GetResult, GetResultPayload, ObjectMeta};
+use object_store::{Attributes, GetOptions, GetResult, GetResultPayload, ObjectMeta, PutPayload};
 
 use crate::datanode::PIECE_MAX;
 use crate::error::{not_found, of_object};
@@ -219,14 +219,7 @@ impl<E: Env> Reading<E> {
             pieces.push(self.of_block(block, at - block.offset, end - at).await?);
             at = end;
         }
-        Ok(match <[Bytes; 1]>::try_from(pieces) {
-            Ok([piece]) => piece,
-            Err(pieces) => {
-                let mut all = BytesMut::new();
-                pieces.iter().for_each(|piece| all.extend_from_slice(piece));
-                all.freeze()
-            }
-        })
+        Ok(PutPayload::from_iter(pieces).into())
     }
 
     /// From the first DataNode that has it.

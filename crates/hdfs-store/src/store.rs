@@ -24,7 +24,7 @@ use rand::RngCore;
 
 use crate::datanode::{Blocks, DataNodes};
 use crate::error::{not_implemented, of_write};
-use crate::file::{FileWriter, joined};
+use crate::file::FileWriter;
 use crate::namenode::NameNode;
 use crate::names::Root;
 use crate::place::{Mode, Placed, place};
@@ -268,7 +268,7 @@ impl<E: Env> Shared<E> {
     ) -> object_store::Result<PutResult> {
         let failed = |error| of_write(location.as_ref(), error);
         let target = self.root.file(location).map_err(failed)?;
-        let writer = FileWriter::whole(self, joined(payload))
+        let writer = FileWriter::whole(self, payload.into())
             .await
             .map_err(failed)?;
         self.name(&writer, location, &target, mode).await

@@ -121,7 +121,8 @@ impl Reading<'_> {
         }
         // What comes at most: up to the end of the last chunk.
         let end = (from + len).next_multiple_of(checksum.chunk() as u64);
-        let mut data = BytesMut::new();
+        // What was asked for, at most a piece; the rest of the last chunk is little.
+        let mut data = BytesMut::with_capacity(usize::try_from(len).unwrap_or(0));
         loop {
             let packet = reader.packet().await?;
             if packet.seqno == transfer::HEARTBEAT {
