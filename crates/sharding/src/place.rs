@@ -1,6 +1,7 @@
 //! Places: where a slot lives, by lines of the rule with templates. Names are made once, when a rule is loaded.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::{
     error::RuleError,
@@ -15,6 +16,16 @@ pub struct Place {
     pub cluster: String,
     /// The table.
     pub table: String,
+}
+
+/// `cluster/table`, or the table alone.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.cluster.is_empty() {
+            write!(f, "{}/", self.cluster)?;
+        }
+        f.write_str(&self.table)
+    }
 }
 
 /// The number of a place in a [`SlotMap`].

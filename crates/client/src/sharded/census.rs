@@ -7,7 +7,7 @@ use cadastre_sharding::versions::{Both, Diff, map_changes};
 use cadastre_sharding::{Place, PlaceId};
 use cadastre_types::{Code, Error, Result};
 
-use super::{place_text, table_name};
+use super::table_name;
 use crate::scan::new_scan;
 use crate::{Client, Row};
 
@@ -59,9 +59,9 @@ pub async fn census<'b, E: Env>(
     let mut rows = 0;
     for (at, id) in places.iter().enumerate() {
         let place = both.place(*id);
-        let client = clusters.get(&place.cluster).ok_or_else(|| {
-            Error::invalid(format!("the cluster of {} is not given", place_text(place)))
-        })?;
+        let client = clusters
+            .get(&place.cluster)
+            .ok_or_else(|| Error::invalid(format!("the cluster of {place} is not given")))?;
         let mut scan = new_scan();
         // Everything is read once: what others need stays in the cache.
         scan.query.cache_blocks = false;
@@ -72,7 +72,7 @@ pub async fn census<'b, E: Env>(
                     census.missing += 1;
                     break;
                 }
-                row => row.map_err(|error| error.context(place_text(place)))?,
+                row => row.map_err(|error| error.context(place))?,
             };
             let Some(row) = row else {
                 census.tables += 1;

@@ -83,7 +83,7 @@ struct Shared<E: Env> {
 /// Where the rule comes from.
 enum Source<E: Env> {
     /// One version, for ever: nobody publishes it.
-    Fixed(Arc<Visible>),
+    Fixed(tokio::sync::watch::Receiver<Seen>),
     /// What is published.
     Watched(RuleWatch<E>),
 }
@@ -99,7 +99,12 @@ impl<E: Env> ShardedTable<E> {
         options: ShardedOptions,
     ) -> Result<Self> {
         let visible = Visible::fixed(View::One(program));
-        Self::open(clusters, Source::Fixed(Arc::new(visible)), options)
+        // A sender that is gone: the value stays.
+        let (_, seen) = tokio::sync::watch::channel(Seen {
+            visible: Some(Arc::new(visible)),
+            problem: None,
+        });
+        Self::open(clusters, Source::Fixed(seen), options)
     }
 
     /// A table by a rule that is published; its versions are followed.
@@ -150,14 +155,7 @@ impl<E: Env> ShardedTable<E> {
 
     fn seen(&self) -> tokio::sync::watch::Receiver<Seen> {
         match &self.shared.rule {
-            // A sender that is gone: the value stays.
-            Source::Fixed(visible) => {
-                tokio::sync::watch::channel(Seen {
-                    visible: Some(Arc::clone(visible)),
-                    problem: None,
-                })
-                .1
-            }
+            Source::Fixed(seen) => seen.clone(),
             Source::Watched(rule) => rule.seen(),
         }
     }
@@ -353,16 +351,9 @@ fn table_name(place: &Place) -> Result<TableName> {
         .map_err(|error| error.context(format_args!("the rule's table {}", place.table)))
 }
 
-fn place_text(place: &Place) -> String {
-    match place.cluster.as_str() {
-        "" => place.table.clone(),
-        cluster => format!("{cluster}/{}", place.table),
-    }
-}
-
 fn moves(row: &[u8], view: &View, from: Option<Place>, to: Option<Place>) -> String {
     let text =
-        |place: Option<Place>| place.map_or_else(|| "nowhere".to_owned(), |it| place_text(&it));
+        |place: Option<Place>| place.map_or_else(|| "nowhere".to_owned(), |it| it.to_string());
     format!(
         "row '{}' moves from {} to {} with {}, which is not in force yet",
         notation::to_text(row),

@@ -15,7 +15,7 @@ use futures::{FutureExt, Stream, StreamExt};
 use std::sync::Arc;
 
 use super::routing::{self, Asked, Plan};
-use super::{Decision, Effect, InUse, ShardedTable, place_text};
+use super::{Decision, Effect, InUse, ShardedTable};
 use crate::row::Row;
 use crate::scan::Scanner;
 
@@ -398,5 +398,5 @@ impl<E: Env> MergeSource<E> {
 }
 
 fn told(error: Error, place: &Place) -> Error {
-    error.context(format_args!("scanning {}", place_text(place)))
+    error.context(format_args!("scanning {place}"))
 }

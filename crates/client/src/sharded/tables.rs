@@ -7,7 +7,7 @@ use cadastre_types::{Code, Result, TableDescriptor};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use super::{ShardedTable, place_text, routing};
+use super::{ShardedTable, routing};
 
 /// Tables that are made or dropped at one time.
 const AT_ONCE: usize = 8;
@@ -82,7 +82,7 @@ impl<E: Env> ShardedTable<E> {
             Act::Create(like, split_keys) => self.create(like, split_keys, place).await,
             Act::Drop => self.drop(place).await,
         };
-        done.map_err(|error| error.context(format_args!("table {}", place_text(place))))
+        done.map_err(|error| error.context(format_args!("table {place}")))
     }
 
     async fn create(

@@ -41,7 +41,8 @@ pub fn moves(both: &Both, predicate: &Predicate, budget: usize) -> Moves {
             Ok(found) => found,
             Err(refused) => return Moves::Unknown(refused.cause),
         };
-        let moves = |slot| changes.iter().any(|it| it.slot == slot);
+        // In the order of their slots.
+        let moves = |slot| changes.binary_search_by_key(&slot, |it| it.slot).is_ok();
         return match (found.slots.into_iter().any(moves), found.cause) {
             (false, _) => Moves::None,
             (true, None) => Moves::Some,

@@ -11,7 +11,7 @@ use cadastre_sharding::{Literal, Type, Value};
 use clap::Args;
 use serde_json::json;
 
-use super::load::{evenness_text, place_name, share};
+use super::load::{evenness_text, share};
 use super::records::{self, RecordsArgs};
 use super::source::{self, title};
 use super::{Outcome, Stop, exit};
@@ -138,7 +138,7 @@ fn samples(args: &CheckArgs, program: &Program, findings: &mut Vec<Finding>) -> 
     let worth = rows >= 10 * places.len() as u64;
     if places.len() > 1 && share(even.max_permille) > SKEW_MAX && worth {
         let heaviest = places.iter().max_by_key(|(_, count)| count.rows);
-        let name = heaviest.map_or_else(String::new, |(place, _)| place_name(place));
+        let name = heaviest.map_or_else(String::new, |(place, _)| place.to_string());
         findings.push(Finding {
             severity: Severity::Warning,
             kind: "skew",

@@ -8,7 +8,7 @@ use cadastre_sharding::versions::{Both, Diff, MapChange, map_changes};
 use clap::Args;
 use serde_json::json;
 
-use super::load::{evenness_json, evenness_text, hottest_texts, place_name};
+use super::load::{evenness_json, evenness_text, hottest_texts};
 use super::records::{self, RecordsArgs};
 use super::source::{self, title};
 use super::{Outcome, Stop, exit};
@@ -56,7 +56,7 @@ pub(super) fn both(old: &Path, new: &Path) -> Result<Both, Stop> {
 /// Only the map differs: exact, without any record.
 fn by_slots(both: &Both, changes: &[MapChange], output: &mut Output<'_>) {
     let mut pairs: BTreeMap<(String, String), u64> = BTreeMap::new();
-    let name = |id| place_name(both.place(id));
+    let name = |id| both.place(id).to_string();
     for change in changes {
         *pairs
             .entry((name(change.from), name(change.to)))
@@ -151,7 +151,7 @@ pub(super) fn print(diff: &Diff<'_>, output: &mut Output<'_>) {
 }
 
 fn print_pairs(diff: &Diff<'_>, output: &mut Output<'_>) {
-    let name = |id| place_name(diff.both().place(id));
+    let name = |id| diff.both().place(id).to_string();
     let pairs = diff.pairs().iter();
     let mut pairs: Vec<_> = pairs
         .map(|((from, to), count)| (name(*from), name(*to), count))

@@ -1,7 +1,7 @@
 //! Loads, as people read them.
 
 use cadastre_sharding::versions::{Count, Evenness, Load};
-use cadastre_sharding::{Place, Program, Slot};
+use cadastre_sharding::{Program, Slot};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -10,19 +10,11 @@ use super::source::slot_text;
 /// Slots that are named as the hottest.
 pub(super) const HOTTEST: usize = 5;
 
-/// `cluster/table`, or the table alone.
-pub(super) fn place_name(place: &Place) -> String {
-    match place.cluster.as_str() {
-        "" => place.table.clone(),
-        cluster => format!("{cluster}/{}", place.table),
-    }
-}
-
 /// The rows of every place that the rule has, by name; of the empty ones too.
 pub(super) fn rows_by_place(load: &Load, program: &Program) -> BTreeMap<String, u64> {
     let places = load.places(program).into_iter();
     places
-        .map(|(place, count)| (place_name(place), count.rows))
+        .map(|(place, count)| (place.to_string(), count.rows))
         .collect()
 }
 

@@ -55,12 +55,7 @@ pub(super) fn title(program: &Program) -> String {
 
 /// `cluster/table`, or the table alone.
 pub(super) fn place_text(program: &Program, slot: Slot) -> String {
-    let place = program.map().place(slot);
-    if place.cluster.is_empty() {
-        place.table.clone()
-    } else {
-        format!("{}/{}", place.cluster, place.table)
-    }
+    program.map().place(slot).to_string()
 }
 
 /// `(7, 31)`
