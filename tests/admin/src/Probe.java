@@ -76,6 +76,16 @@ public class Probe {
     return result.getClass().getSimpleName();
   }
 
+  /** Nothing, as soon as the condition holds; a failure after half a minute. */
+  static Object until(Callable<Boolean> condition) throws Exception {
+    long end = System.nanoTime() + 30_000_000_000L;
+    while (!condition.call()) {
+      if (System.nanoTime() > end) throw new TimeoutException("not within 30 s");
+      Thread.sleep(20);
+    }
+    return null;
+  }
+
   /** What is not the same at each run: only whether it is there. */
   static Object some(Object value) { return value == null ? null : "some"; }
 

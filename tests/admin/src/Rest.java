@@ -7,6 +7,7 @@ import org.apache.hadoop.hbase.client.replication.TableCFs;
 import org.apache.hadoop.hbase.quotas.*;
 import org.apache.hadoop.hbase.replication.*;
 import org.apache.hadoop.hbase.security.access.*;
+import org.apache.hadoop.hbase.util.Bytes;
 
 /** Admin: the cluster, switches, and what Cadastre does not have. */
 class Rest extends Probe {
@@ -106,16 +107,30 @@ class Rest extends Probe {
     probe("Admin.isProcedureFinished unknown", () -> admin.isProcedureFinished("my-proc", "probe_t", new HashMap<>()));
   }
 
+  /** A call that does not wait is followed until the regions show it, so that the next one meets the same regions on any machine. */
   static void splits(Admin admin) {
     byte[] unknown = b("0123456789abcdef0123456789abcdef");
+    byte[][] merged = new byte[2][];
     probe("Admin.split none", () -> { admin.split(TableName.valueOf("probe_none")); return null; });
-    probe("Admin.split", () -> { admin.split(T, b("d")); return null; });
-    probe("Admin.splitRegion", () -> { admin.splitRegion(admin.getRegions(T).get(1).getRegionName(), b("j")); return null; });
+    probe("Admin.split", () -> { admin.split(T, b("d")); return until(() -> begins(admin, "d") != null); });
+    probe("Admin.splitRegion", () -> { admin.splitRegion(begins(admin, "h").getRegionName(), b("j")); return until(() -> begins(admin, "j") != null); });
     probe("Admin.splitRegion unknown", () -> { admin.splitRegion(unknown); return null; });
-    probe("Admin.splitRegionAsync", () -> admin.splitRegionAsync(admin.getRegions(T).get(1).getRegionName(), b("k")));
-    probe("Admin.mergeRegions", () -> { List<RegionInfo> all = admin.getRegions(T); admin.mergeRegions(all.get(0).getEncodedNameAsBytes(), all.get(1).getEncodedNameAsBytes(), false); return null; });
-    probe("Admin.mergeRegionsAsync", () -> { List<RegionInfo> all = admin.getRegions(T); return admin.mergeRegionsAsync(all.get(0).getEncodedNameAsBytes(), all.get(1).getEncodedNameAsBytes(), true); });
+    // Row k is in another region.
+    probe("Admin.splitRegionAsync", () -> admin.splitRegionAsync(begins(admin, "d").getRegionName(), b("k")));
+    probe("Admin.mergeRegions", () -> {
+      merged[0] = begins(admin, "").getEncodedNameAsBytes();
+      merged[1] = begins(admin, "d").getEncodedNameAsBytes();
+      admin.mergeRegions(merged[0], merged[1], false);
+      return until(() -> begins(admin, "d") == null);
+    });
+    // They are no more.
+    probe("Admin.mergeRegionsAsync", () -> admin.mergeRegionsAsync(merged[0], merged[1], true));
     probe("Admin.mergeRegionsAsync unknown", () -> admin.mergeRegionsAsync(unknown, b("1123456789abcdef0123456789abcdef"), true));
+  }
+
+  static RegionInfo begins(Admin admin, String start) throws java.io.IOException {
+    for (RegionInfo info : admin.getRegions(T)) if (Bytes.equals(info.getStartKey(), b(start))) return info;
+    return null;
   }
 
   static void snapshots(Admin admin) {
