@@ -44,10 +44,9 @@ pub(crate) fn command(words: &[&str]) -> Result<(), String> {
 pub(crate) fn stage() -> Result<(), String> {
     up(STAGE_DIR)?;
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
-    let mut tests = Command::new("cargo");
-    // The proxy's, the object store's, and a server's on it. Of the whole workspace for its features, as all stages.
+    // The proxy's, the object store's, and a server's on it.
+    let mut tests = crate::stages::cargo_test(&["--test", "hdfs", "--"]);
     tests
-        .args(["test", "--workspace", "--test", "hdfs", "--"])
         .args(["--ignored", "--nocapture"])
         .env("CADASTRE_HDFS", here.join(STAGE_DIR));
     let outcome = crate::stages::finish(tests).and_then(|()| clients(&here.join(STAGE_DIR)));

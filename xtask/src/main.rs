@@ -35,7 +35,7 @@ cargo xtask COMMAND
   bench rules [GROUP]   what rules cost, beside cel, evalexpr and rhai: point, batch, peers, enumerate.
   bench hdfs            what the HA proxy costs, and our client beside Hadoop's own at two real NameNodes.
 
-  test STAGE...   only these: house unit release sim tools connections clients suite kill hdfs masters";
+  test STAGE...   only these: house unit long release sim tools connections clients suite kill hdfs masters";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -19,10 +19,8 @@ pub(crate) fn stage() -> Result<(), String> {
     start.args([SCRIPT, "start", DIR]).args(ports);
     crate::stages::finish(start)?;
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
-    let mut tests = Command::new("cargo");
+    let mut tests = crate::stages::cargo_test(&["--test", "masters", "active_masters", "--"]);
     tests
-        .args(crate::stages::WORKSPACE_TEST)
-        .args(["--test", "masters", "active_masters", "--"])
         .args(["--ignored", "--nocapture"])
         .env("CADASTRE_MASTERS", here.join(DIR));
     let outcome = crate::stages::finish(tests);

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) const ALL: &[&str] = &[
     "house",
     "unit",
-    "planted",
+    "long",
     "release",
     "sim",
     "tools",
@@ -45,17 +45,29 @@ const RECOVERY_SECONDS: &str = "15";
 const BINARY: &str = "target/release/cadastre";
 
 /// Of the whole workspace even where one package is tested: with other packages the dependencies have other features, and SlateDB
-/// is compiled again.
-pub(crate) const WORKSPACE_TEST: &[&str] = &["test", "--workspace", "--quiet"];
+/// is compiled again. Always with the faults that can be planted and with the decoders for fuzzing, so that one build does for all tests.
+const WORKSPACE: &[&str] = &[
+    "--workspace",
+    "--quiet",
+    "--features",
+    "cadastre-sim/planted-faults,cadastre-store/fuzzing",
+];
+
+/// `cargo test`, of what `more` selects.
+pub(crate) fn cargo_test(more: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg("test").args(WORKSPACE).args(more);
+    command
+}
 
 /// The Rust client's part of `tests/clients`.
-const SCENARIO: &str = "target/release/examples/scenario";
+const SCENARIO: &str = "target/debug/examples/scenario";
 
 pub(crate) fn run(name: &str) -> Result<(), String> {
     match name {
         "house" => house(),
-        "unit" => cargo(WORKSPACE_TEST),
-        "planted" => planted(),
+        "unit" => finish(cargo_test(&[])),
+        "long" => long(),
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
         "sim" => sim(),
         "tools" => crate::tools::ensure(),
@@ -89,15 +101,12 @@ fn house() -> Result<(), String> {
     // The quickest first.
     crate::house::check()?;
     cargo(&["fmt", "--all", "--check"])?;
-    cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ])?;
+    let mut clippy = Command::new("cargo");
+    clippy
+        .arg("clippy")
+        .args(WORKSPACE)
+        .args(["--all-targets", "--", "-D", "warnings"]);
+    finish(clippy)?;
     let mut doc = Command::new("cargo");
     doc.args(["doc", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings");
@@ -156,18 +165,8 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
     cargo(&args)
 }
 
-/// Faults that are planted into store and region server, each of which a test must find (T10), damaged logs (T11), and the long forms of
-/// tests that `unit` has short (T5, the read path against its model).
-fn planted() -> Result<(), String> {
-    for (features, test) in [
-        (
-            "cadastre-store/planted-faults,cadastre-sim/planted-faults",
-            "planted",
-        ),
-        ("cadastre-store/fuzzing", "fuzzed"),
-    ] {
-        cargo(&[WORKSPACE_TEST, &["--features", features, "--test", test]].concat())?;
-    }
+/// The long forms of tests that `unit` has short: T5, the read path against its model, enumeration against brute force.
+fn long() -> Result<(), String> {
     let long: [(&[&str], &str, &str); 3] = [
         (
             &["--test", "crash", "t5_"],
@@ -186,8 +185,8 @@ fn planted() -> Result<(), String> {
         ),
     ];
     for (what, variable, value) in long {
-        let mut command = Command::new("cargo");
-        command.args(WORKSPACE_TEST).args(what).env(variable, value);
+        let mut command = cargo_test(what);
+        command.env(variable, value);
         finish(command)?;
     }
     Ok(())
@@ -195,7 +194,7 @@ fn planted() -> Result<(), String> {
 
 /// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
 fn sim() -> Result<(), String> {
-    cargo(&["build", "--workspace", "--quiet", "--bin", "sim"])?;
+    cargo(&[&["build"], WORKSPACE, &["--bin", "sim"]].concat())?;
     let sim = std::env::current_exe()
         .map_err(|error| error.to_string())?
         .with_file_name("sim");
@@ -226,7 +225,7 @@ fn sim() -> Result<(), String> {
 /// caches that are placed by rule.
 fn clients() -> Result<(), String> {
     // The program of the Rust client, once for both.
-    let scenario = cargo_built_example()?;
+    let scenario = scenario()?;
     {
         let server = Server::start(&["--region-servers", "2"])?;
         script(
@@ -246,21 +245,13 @@ fn clients() -> Result<(), String> {
         &["--binary", BINARY, "--rust", &scenario],
     )?;
     // Cache rules against real memcached and Redis.
-    cargo(&[WORKSPACE_TEST, &["--test", "caches", "--", "--ignored"]].concat())
+    finish(cargo_test(&["--test", "caches", "--", "--ignored"]))
 }
 
-fn cargo_built_example() -> Result<String, String> {
-    cargo(&[
-        "build",
-        "--release",
-        "--quiet",
-        "--package",
-        "cadastre-client",
-        "--example",
-        "scenario",
-    ])?;
-    let path = Path::new(SCENARIO);
-    let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+/// The Rust client's program, from the build for tests: an optimised one takes minutes more to compile than to run.
+fn scenario() -> Result<String, String> {
+    cargo(&[&["build"], WORKSPACE, &["--example", "scenario"]].concat())?;
+    let path = std::path::absolute(Path::new(SCENARIO)).map_err(|error| error.to_string())?;
     Ok(path.display().to_string())
 }
 

@@ -1,5 +1,5 @@
 //! Each fault that can be planted is found by a test that exists without it, within its seeds (T10). Run by `cargo xtask test`:
-//! `cargo test -p cadastre-store --features planted-faults --test planted`.
+//! `cargo test --workspace --features cadastre-sim/planted-faults,cadastre-store/fuzzing --test planted`.
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
