@@ -1,18 +1,19 @@
 #!/bin/bash
-# Benches a real HBase 2.6.4 and Cadastre in turn on this machine, and writes tables of the ratios.
-#   compare.sh --binary PATH --out DIR [--rows N] [--single-rows N] [--threads 1,4] [--only NAME,...] [--seconds S] [--work DIR] [--skip hbase|default|write]
-# --rows     rows of 1 kB (default 50000), --single-rows  as bench.sh (default 10000): about 10 minutes on two cores
-# --threads, --only, --seconds (default 120): as bench.sh
+# Benches a real HBase 2.6.4 and Cadastre in turn on this machine, and writes a table with a line for each figure that is a goal.
+#   compare.sh --binary PATH --out DIR [--rows N] [--single-rows N] [--scans N] [--warm yes|no] [--only NAME,...] [--seconds S] [--work DIR] [--skip NAME]
+# --rows, --single-rows, --scans, --warm, --only, --seconds: as bench.sh, and its defaults: about 25 minutes on two cores
 # --work     where both keep their data (default: a new folder in TMPDIR or /tmp, removed at the end); the disk under it is what is measured
-# --skip     leaves out one of the three, may be repeated; its TSV in DIR, if there is one, goes into the tables
-# Cadastre runs twice: as it is by default (an acknowledged write is on the device) and with --wal-sync=write (as HBase on file://).
-# Writes DIR/hbase.tsv, cadastre.tsv, cadastre-write.tsv, start.tsv (spawn to ready on an empty directory, memory then), machine.md and table.md.
+# --skip     leaves one out, may be repeated: hbase, cadastre-write, cadastre, cadastre-256-write, cadastre-256; its TSV in DIR, if there is one,
+#            goes into the tables
+# Cadastre runs four times: with --memory 1GiB and with 256MiB, each with --wal-sync=write (an acknowledged write is with the operating system, as
+# HBase's on file://) and as by default (it is on the device). With 256MiB fewer commands, not warmed: they are there for its memory.
+# Writes DIR/NAME.tsv for each, start.tsv (spawn to ready on an empty directory, memory then, spawn to the first get after a restart), machine.md, table.md.
 # Exit code: 0 all commands worked, 1 some failed, 2 something missing. Environment: CADASTRE_TEST_CACHE, BENCH_HEAP as in bench.sh;
-# HBASE_HEAP  heap of HBase (default 1g). Cadastre has its default of memory.
+# HBASE_HEAP  heap of HBase (default 4g).
 set -euo pipefail
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-binary='' out='' rows=50000 single=10000 seconds=120 work='' skip=' ' pass=()
+binary='' out='' rows=50000 single=10000 warm=yes only='' work='' skip=' ' pass=()
 while [ $# -gt 0 ]; do
   [ $# -ge 2 ] || usage
   case $1 in
@@ -20,10 +21,11 @@ while [ $# -gt 0 ]; do
     --out) out=$2 ;;
     --rows) rows=$2 ;;
     --single-rows) single=$2 ;;
-    --seconds) seconds=$2 ;;
-    --threads | --only) pass+=("$1" "$2") ;;
+    --warm) warm=$2 ;;
+    --only) only=$2 ;;
+    --scans | --seconds) pass+=("$1" "$2") ;;
     --work) work=$2 ;;
-    --skip) case $2 in hbase | default | write) skip+="$2 " ;; *) usage ;; esac ;;
+    --skip) case $2 in hbase | cadastre | cadastre-write | cadastre-256 | cadastre-256-write) skip+="$2 " ;; *) usage ;; esac ;;
     *) usage ;;
   esac
   shift 2
@@ -47,44 +49,82 @@ trap cleanup EXIT
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f", b - a }'; }
 rss() { awk '/^VmRSS:/ { printf "%.0f", $2 / 1024 }' "/proc/$1/status"; }
-started() { # server, seconds, pid: kept in start.tsv, the newest line of each server
+started() { # server, seconds to ready on an empty directory, memory then, seconds to the first get: kept in start.tsv, the newest line of each server
   touch "$out/start.tsv"
   grep -v -e '^#' -e "^$1	" "$out/start.tsv" > "$work/start" || true
-  { echo '#server	seconds_to_ready	rss_mib'; cat "$work/start"; echo "$1	$2	$(rss "$3")"; } > "$out/start.tsv"
+  { echo '#server	seconds_to_ready	rss_mib	first_get_s'; cat "$work/start"; echo "$1	$2	$3	$4"; } > "$out/start.tsv"
 }
-bench() { # name, ZooKeeper, pid
-  echo "== $1" >&2
-  "$here/bench.sh" --zookeeper "$2" --pid "$3" --out "$work/$1.tsv" --rows "$rows" --single-rows "$single" --seconds "$seconds" "${pass[@]}"
-  mv "$work/$1.tsv" "$out/$1.tsv"
+FIRST_GET_SECONDS=120
+first_get() { # ZooKeeper, since when; beside a server that is starting: a get by a new client each time, until one finds the row
+  local row=00000000000000000000000000
+  case ",$only," in ,, | *,put,*) ;; *) echo -; return 0 ;; esac
+  # Cut off soon: a client that found nobody pauses before it looks again.
+  until timeout 0.5 "$binary" get BenchNarrow "$row" --zookeeper "$1" --timeout 1 > /dev/null 2>&1; do
+    [ "${EPOCHREALTIME%.*}" -lt $((${2%.*} + FIRST_GET_SECONDS)) ] || { echo -; return 0; }
+    sleep 0.02
+  done
+  since "$2"
+}
+# The heavier commands of the series: what fills caches, memtables and the log.
+SMALL=put,wide_put,multiget_first,multiget,get,scan,wide_get,wide_scan,put_16
+bench() { # name, ZooKeeper, pid, options
+  local name=$1 zookeeper=$2 of=$3; shift 3
+  echo "== $name, $(date +%H:%M:%S)" >&2
+  "$here/bench.sh" --zookeeper "$zookeeper" --pid "$of" --out "$work/$name.tsv" --cli "$binary" --rows "$rows" --single-rows "$single" "${pass[@]}" "$@"
+  mv "$work/$name.tsv" "$out/$name.tsv"
 }
 hbase() {
-  local begun zk
+  local begun ready memory zk ports
   zk=$(free_port)
+  ports=(--zookeeper-port "$zk" --master-port "$(free_port)" --region-server-port "$(free_port)" --heap "${HBASE_HEAP:-4g}")
   begun=$EPOCHREALTIME
-  "$here/start-hbase.sh" "$work/hbase" --zookeeper-port "$zk" --master-port "$(free_port)" --region-server-port "$(free_port)" --heap "${HBASE_HEAP:-1g}" >&2
-  started hbase "$(since "$begun")" "$(cat "$work/hbase/pid")"
-  bench hbase "127.0.0.1:$zk" "$(cat "$work/hbase/pid")"
+  "$here/start-hbase.sh" "$work/hbase" "${ports[@]}" >&2
+  ready=$(since "$begun")
+  memory=$(rss "$(cat "$work/hbase/pid")")
+  bench hbase "127.0.0.1:$zk" "$(cat "$work/hbase/pid")" --warm "$warm" --only "$only"
+  "$here/start-hbase.sh" --stop "$work/hbase"
+  begun=$EPOCHREALTIME
+  "$here/start-hbase.sh" "$work/hbase" "${ports[@]}" > "$work/hbase.again" 2>&1 &
+  started hbase "$ready" "$memory" "$(first_get "127.0.0.1:$zk" "$begun")"
+  wait $!
   "$here/start-hbase.sh" --stop "$work/hbase"
   rm -rf "$work/hbase"
 }
-cadastre() { # name, options...
-  local name=$1 begun zk code=0; shift
-  begun=$EPOCHREALTIME
-  "$binary" start --data "$work/$name" --json --zookeeper-port 0 --master-port 0 --region-server-port 0 --admin-port 0 "$@" \
-    > "$work/$name.ready" 2> "$out/$name.log" < /dev/null &
+spawn() { # name, ports, options...; sets pid
+  local name=$1 zk=$2 master=$3 region=$4; shift 4
+  "$binary" start --data "$work/$name" --json --zookeeper-port "$zk" --master-port "$master" --region-server-port "$region" --admin-port 0 "$@" \
+    > "$work/$name.ready" 2>> "$out/$name.log" < /dev/null &
   pid=$!
-  until grep -q '"event":"ready"' "$work/$name.ready"; do
-    kill -0 "$pid" 2>/dev/null || { echo "Cadastre ended; see $out/$name.log" >&2; return 1; }
-    [ "${EPOCHREALTIME%.*}" -lt $((${begun%.*} + 60)) ] || { echo "Cadastre not ready after 60 s; see $out/$name.log" >&2; return 1; }
-    sleep 0.01
-  done
-  started "$name" "$(since "$begun")" "$pid"
-  zk=$(python3 -c 'import json, sys; print(next(json.loads(l)["zookeeper"] for l in sys.stdin if "\"ready\"" in l))' < "$work/$name.ready")
-  bench "$name" "$zk" "$pid"
+}
+READY_SECONDS=60
+stop() { # name
+  local code=0
   kill "$pid"
   wait "$pid" || code=$?
   pid=''
-  [ $code = 0 ] || echo "Cadastre ended with exit code $code; see $out/$name.log" >&2
+  [ $code = 0 ] || echo "Cadastre ended with exit code $code; see $out/$1.log" >&2
+}
+cadastre() { # name, options of bench.sh, --, options of the server
+  local name=$1 begun ready memory options=() ports; shift
+  while [ "$1" != -- ]; do options+=("$1"); shift; done
+  shift
+  ports=("$(free_port)" "$(free_port)" "$(free_port)")
+  : > "$out/$name.log"
+  begun=$EPOCHREALTIME
+  spawn "$name" "${ports[@]}" "$@"
+  until grep -q '"event":"ready"' "$work/$name.ready"; do
+    kill -0 "$pid" 2>/dev/null || { echo "Cadastre ended; see $out/$name.log" >&2; return 1; }
+    [ "${EPOCHREALTIME%.*}" -lt $((${begun%.*} + READY_SECONDS)) ] || { echo "Cadastre not ready; see $out/$name.log" >&2; return 1; }
+    sleep 0.01
+  done
+  ready=$(since "$begun")
+  memory=$(rss "$pid")
+  bench "$name" "127.0.0.1:${ports[0]}" "$pid" "${options[@]}"
+  stop "$name"
+  begun=$EPOCHREALTIME
+  spawn "$name" "${ports[@]}" "$@"
+  started "$name" "$ready" "$memory" "$(first_get "127.0.0.1:${ports[0]}" "$begun")"
+  stop "$name"
   rm -rf "${work:?}/$name"
 }
 machine() {
@@ -97,7 +137,8 @@ machine() {
   echo "| disk | $(df -PT "$work" | awk 'NR == 2 { printf "%s on %s", $2, $1 }'), $(disk_sync) |"
   echo "| Java | $(java -version 2>&1 | head -n 1) |"
   echo "| Cadastre | $("$binary" --version 2>/dev/null || echo 'version not told'), $(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo 'no commit known') |"
-  echo "| rows | $rows of 1 kB; $single for sequentialWriteAutoFlush and increment |"
+  echo "| rows | $rows of 1 kB and of 10 × 100 B, flushed before they are read; $single single puts, increments and checks |"
+  echo "| HBase | heap ${HBASE_HEAP:-4g}; every command once before, on other tables: $warm |"
 }
 disk_sync() { # what a log that syncs pays
   python3 - "$work/sync" <<'PROBE'
@@ -113,33 +154,22 @@ took.sort()
 print("fdatasync after 4 kB: median %.0f µs, p99 %.0f µs" % (took[100], took[197]))
 PROBE
 }
-starts() {
-  echo "| server | spawn to ready, empty directory, s | memory then, MiB |"
-  echo "| --- | --- | --- |"
-  awk -F'\t' '!/^#/ { printf "| %s | %s | %s |\n", $1, $2, $3 }' "$out/start.tsv"
-}
+want() { case $skip in *" $1 "*) return 1 ;; *) return 0 ;; esac; }
+small=$only
+[ -n "$small" ] || small=$SMALL
 
 machine > "$out/machine.md"
-case $skip in *' hbase '*) ;; *) hbase ;; esac
-case $skip in *' default '*) ;; *) cadastre cadastre ;; esac
-case $skip in *' write '*) ;; *) cadastre cadastre-write --wal-sync=write ;; esac
+if want hbase; then hbase; fi
+if want cadastre-write; then cadastre cadastre-write --warm "$warm" --only "$only" -- --memory 1GiB --wal-sync=write; fi
+if want cadastre; then cadastre cadastre --warm "$warm" --only "$only" -- --memory 1GiB --wal-sync=fdatasync; fi
+if want cadastre-256-write; then cadastre cadastre-256-write --warm no --only "$small" -- --memory 256MiB --wal-sync=write; fi
+if want cadastre-256; then cadastre cadastre-256 --warm no --only "$small" -- --memory 256MiB --wal-sync=fdatasync; fi
 {
   echo "# Cadastre and HBase 2.6.4, by HBase's PerformanceEvaluation"
   echo
   cat "$out/machine.md"
   echo
-  starts
-  for name in cadastre cadastre-write; do
-    if [ -f "$out/$name.tsv" ] && [ -f "$out/hbase.tsv" ]; then
-      echo
-      case $name in
-        cadastre) echo "## As it is by default: an acknowledged write is on the device. HBase's is with the operating system" ;;
-        *) echo "## With --wal-sync=write: both leave an acknowledged write with the operating system" ;;
-      esac
-      echo
-      python3 "$here/table.py" "$out/$name.tsv" "$out/hbase.tsv" --names Cadastre,HBase
-    fi
-  done
+  python3 "$here/table.py" "$out"
 } > "$out/table.md"
 cat "$out/table.md"
 failed=$(cat "$out"/hbase.tsv "$out"/cadastre*.tsv 2>/dev/null | awk -F'\t' '!/^#/ && $12 != "0"' | wc -l)
