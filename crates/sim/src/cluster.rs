@@ -4,13 +4,14 @@
 //! 1. One machine runs [`cadastre_cli::node::Node`] on a simulated disk; its power may go at any moment. Client nodes run
 //!    crate `client`.
 //! 2. A table with several regions is created; then every client does random operations while the faults of the seed's plan
-//!    happen; a program that ends itself is started again.
+//!    happen and the regions are split, merged and moved; a program that ends itself is started again.
 //! 3. At the end the faults stop. Then everything must be readable within a bounded time (liveness), and every row and counter
-//!    must be possible by the model (INV-3, INV-5, INV-6).
+//!    must be possible by the model, and the regions must tile the key space (INV-3, INV-5, INV-6).
 //!
 //! What can be planted to see that the checker finds it: [`Planted`].
 
 mod churn;
+mod reshape;
 mod workload;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -159,13 +160,10 @@ pub fn run(config: &ClusterConfig) -> Result<Outcome, Failure> {
     )?;
     let shared = locked(&shared);
     let (answered, checked) = (shared.answered, shared.model.checked());
-    Ok(Outcome::new(
-        &world,
-        &plan,
-        answered,
-        &shared.failed,
-        checked,
-    ))
+    Ok(Outcome {
+        reshaped: shared.reshaped.clone(),
+        ..Outcome::new(&world, &plan, answered, &shared.failed, checked)
+    })
 }
 
 /// Runs until something holds; a violation ends it as a failure.

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Operations that failed, by what they failed with.
     pub failed: BTreeMap<String, u64>,
+    /// Changes of regions that were answered, by kind.
+    pub reshaped: BTreeMap<&'static str, u64>,
     /// Answers that the model judged.
     pub checked: u64,
     /// Crashes and power cuts.
@@ -49,6 +51,7 @@ impl Outcome {
             lines: trace.lines().to_vec(),
             answered,
             failed: failed.clone(),
+            reshaped: BTreeMap::new(),
             checked,
             crashes: plan.faults().iter().filter(|(_, f)| is_end(f)).count(),
             exits: world.exits().iter().map(|exit| exit.why.clone()).collect(),
@@ -62,11 +65,12 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} answered, {} checked, {} failed {:?}, {} crashes, {} exits, {} events, {:.1} simulated s",
+            "{} answered, {} checked, {} failed {:?}, {:?}, {} crashes, {} exits, {} events, {:.1} simulated s",
             self.answered,
             self.checked,
             self.failed.values().sum::<u64>(),
             self.failed,
+            self.reshaped,
             self.crashes,
             self.exits.len(),
             self.events,

@@ -10,10 +10,10 @@ use cadastre_sim::{FaultRates, Outcome};
 
 /// Seeds of `cargo test`. CI runs a hundred with `cargo xtask test sim`; `cargo run -p cadastre-sim --bin sim -- --seeds A..B` runs
 /// any.
-const SEEDS: std::ops::Range<u64> = 0..12;
+const SEEDS: std::ops::Range<u64> = 0..4;
 
 /// Seeds that are run again, in this process and in another one.
-const SEEDS_TWICE: std::ops::Range<u64> = 0..6;
+const SEEDS_TWICE: std::ops::Range<u64> = 0..2;
 
 fn outcome(seed: u64) -> Outcome {
     run(&ClusterConfig::new(seed)).unwrap_or_else(|failure| {
@@ -23,15 +23,17 @@ fn outcome(seed: u64) -> Outcome {
 
 #[test]
 fn t1_a_server_through_crashes_and_power_cuts_loses_nothing() {
-    let (mut checked, mut crashes) = (0, 0);
+    let (mut crashes, mut split, mut merged) = (0, 0, 0);
     for seed in SEEDS {
         let outcome = outcome(seed);
         assert!(outcome.checked > 500, "seed {seed}: {outcome:?}");
-        checked += outcome.checked;
         crashes += outcome.crashes;
+        split += outcome.reshaped.get("split").unwrap_or(&0);
+        merged += outcome.reshaped.get("merged").unwrap_or(&0);
     }
-    assert!(crashes > 10, "{crashes} crashes");
-    assert!(checked > 10_000, "{checked} checked");
+    assert!(crashes > 5, "{crashes} crashes");
+    // Regions change while it happens (INV-3).
+    assert!(split > 5 && merged > 5, "{split} split, {merged} merged");
 }
 
 /// Seeds of the tests of one kind of fault.

@@ -21,6 +21,7 @@ use cadastre_types::{
 };
 
 use crate::cluster::churn::Churn;
+use crate::cluster::reshape::Reshape;
 use crate::cluster::{MASTER_PORT, REGION_SERVER_PORT, SERVER, ZOOKEEPER_PORT};
 use crate::env::SimEnv;
 use crate::hub::locked;
@@ -50,6 +51,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Tries of each read at the end; each takes up to the client's own deadline.
 const FINAL_TRIES: usize = 10;
 
+/// Pause between two looks at regions that do not tile yet.
+const FINAL_PAUSE: Duration = Duration::from_secs(1);
+
 /// What all clients of a run share.
 pub(super) struct Shared {
     pub(super) model: Model,
@@ -65,6 +69,8 @@ pub(super) struct Shared {
     pub(super) finished: bool,
     pub(super) answered: u64,
     pub(super) failed: BTreeMap<String, u64>,
+    /// Changes of the table's regions, by kind.
+    pub(super) reshaped: BTreeMap<&'static str, u64>,
     pub(super) last_error: Option<String>,
 }
 
@@ -82,6 +88,7 @@ impl Shared {
             finished: false,
             answered: 0,
             failed: BTreeMap::new(),
+            reshaped: BTreeMap::new(),
             last_error: None,
         }))
     }
@@ -105,6 +112,15 @@ fn counter_key(number: u32) -> Bytes {
     format!("c-{number:02}").into_bytes().into()
 }
 
+/// A row or a counter.
+pub(super) fn random_key(rng: &mut Rng) -> Bytes {
+    if rng.random_bool(0.2) {
+        counter_key(rng.random_range(0..COUNTERS))
+    } else {
+        row_key(rng.random_range(0..ROWS))
+    }
+}
+
 /// One client's program.
 pub(super) async fn run(env: SimEnv, number: usize, operations: u32, shared: Arc<Mutex<Shared>>) {
     let mut worker = match Worker::new(env, shared) {
@@ -116,6 +132,7 @@ pub(super) async fn run(env: SimEnv, number: usize, operations: u32, shared: Arc
     }
     worker.until(|shared| shared.ready).await;
     let churn = (number == 1).then(|| Churn::begin(&worker));
+    let reshape = (number == 2).then(|| Reshape::begin(&worker));
     let mut left = operations;
     while left > 0 || !locked(&worker.shared).calm {
         worker.operation().await;
@@ -125,6 +142,9 @@ pub(super) async fn run(env: SimEnv, number: usize, operations: u32, shared: Arc
     }
     if let Some(churn) = churn {
         churn.await;
+    }
+    if let Some(reshape) = reshape {
+        reshape.await;
     }
     locked(&worker.shared).done += 1;
     if number == 0 {
@@ -139,7 +159,7 @@ pub(super) struct Worker {
     pub(super) env: SimEnv,
     rng: Rng,
     pub(super) client: Client<SimEnv>,
-    table: TableName,
+    pub(super) table: TableName,
     pub(super) shared: Arc<Mutex<Shared>>,
 }
 
@@ -523,10 +543,35 @@ impl Worker {
             self.insist(async || self.read_counter(&counter).await)
                 .await;
         }
+        self.insist(async || self.regions_tile().await).await;
         for reversed in [false, true] {
             self.insist(async || self.scan_range(0, ROWS, reversed, 7).await)
                 .await;
         }
+    }
+
+    /// Whether the regions of the table cover every key once.
+    async fn regions_tile(&self) -> bool {
+        let name = Bytes::from_static(b"regions");
+        let regions = self.client.admin().table_regions(&self.table).await;
+        let Some(regions) = self.told("regions", &name, regions) else {
+            return false;
+        };
+        let mut next = Some(Bytes::new());
+        let in_order = regions.iter().all(|location| {
+            let region = &location.region;
+            let follows = next.as_ref() == Some(&region.start_key);
+            next = (!region.end_key.is_empty()).then(|| region.end_key.clone());
+            follows
+        });
+        if in_order && next.is_none() {
+            return true;
+        }
+        let shown: Vec<_> = regions.iter().map(|at| at.region.clone()).collect();
+        locked(&self.shared).last_error = Some(format!("the regions do not tile: {shown:?}"));
+        // A change of unknown outcome may still be going on.
+        self.env.clock().sleep(FINAL_PAUSE).await;
+        false
     }
 
     async fn insist(&self, read: impl AsyncFn() -> bool) {
