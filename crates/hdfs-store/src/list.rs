@@ -16,7 +16,7 @@ use object_store::{ListResult, ObjectMeta};
 
 use crate::error::of_object;
 use crate::names::is_temporary;
-use crate::read::meta;
+use crate::read::{is_file, meta};
 use crate::store::Shared;
 
 /// Folders within folders (INV-9): object names here have less than ten parts.
@@ -140,7 +140,7 @@ impl<E: Env> Walk<E> {
     }
 
     fn object(&self, name: String, status: &pb::HdfsFileStatusProto) -> Option<ObjectMeta> {
-        if status.file_type != FileType::IsFile as i32 {
+        if !is_file(status) {
             return None;
         }
         let location = location(name)?;

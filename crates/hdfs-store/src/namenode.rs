@@ -13,7 +13,7 @@ use cadastre_wire::hadoop::pb;
 
 use crate::error::{Refusal, refusal};
 
-/// How long safe mode is waited out: a NameNode that starts leaves it when its DataNodes have reported.
+/// How long it is waited for what DataNodes have to report: the end of a start's safe mode, a last block.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// First and longest pause between two looks.
@@ -59,7 +59,7 @@ impl<C: Clock> NameNode<C> {
         }
     }
 
-    /// Repeats what safe mode refused until it is over. A refused call was not carried out, so the next one may be another call.
+    /// Repeats what was refused for a reason that passes by itself. A refused call was not carried out, so the next one may be another call.
     async fn patiently<T, F>(&self, call: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -67,11 +67,10 @@ impl<C: Clock> NameNode<C> {
         let until = self.clock.mono() + PATIENCE;
         let mut pauses = Pauses::new();
         loop {
+            let passes = |refused| matches!(refused, Refusal::SafeMode | Refusal::NotReplicatedYet);
             match call().await {
-                Err(error)
-                    if refusal(&error) == Some(Refusal::SafeMode) && self.clock.mono() < until =>
-                {
-                    tracing::debug!(%error, "waiting for the end of safe mode");
+                Err(error) if refusal(&error).is_some_and(passes) && self.clock.mono() < until => {
+                    tracing::debug!(%error, "waiting until the NameNode can do it");
                     pauses.pause(&self.clock).await;
                 }
                 outcome => return outcome,
@@ -204,30 +203,17 @@ impl<C: Clock> NameNode<C> {
         previous: Option<&pb::ExtendedBlockProto>,
         exclude: &[pb::DatanodeInfoProto],
     ) -> Result<pb::LocatedBlockProto> {
-        let until = self.clock.mono() + PATIENCE;
-        let mut pauses = Pauses::new();
-        loop {
-            let answer = self.patiently(|| {
-                self.calls.add_block(pb::AddBlockRequestProto {
-                    src: file.path.clone(),
-                    client_name: client.to_owned(),
-                    previous: previous.cloned(),
-                    exclude_nodes: exclude.to_vec(),
-                    file_id: Some(file.id),
-                    ..Default::default()
-                })
-            });
-            match answer.await {
-                Ok(answer) => return Ok(answer.block),
-                Err(error)
-                    if refusal(&error) == Some(Refusal::NotReplicatedYet)
-                        && self.clock.mono() < until =>
-                {
-                    pauses.pause(&self.clock).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let answer = self.patiently(|| {
+            self.calls.add_block(pb::AddBlockRequestProto {
+                src: file.path.clone(),
+                client_name: client.to_owned(),
+                previous: previous.cloned(),
+                exclude_nodes: exclude.to_vec(),
+                file_id: Some(file.id),
+                ..Default::default()
+            })
+        });
+        Ok(answer.await?.block)
     }
 
     /// Gives a block back that could not be written.

@@ -32,7 +32,7 @@ pub(crate) struct Located {
 impl Located {
     /// Takes a NameNode's answer; `None` for what is no file.
     fn of(path: &str, mut status: pb::HdfsFileStatusProto) -> Result<Option<Self>> {
-        if status.file_type != FileType::IsFile as i32 {
+        if !is_file(&status) {
             return Ok(None);
         }
         if status.ec_policy.is_some() {
@@ -70,6 +70,11 @@ impl Located {
     }
 }
 
+/// Whether it is what an object can be.
+pub(crate) fn is_file(status: &pb::HdfsFileStatusProto) -> bool {
+    status.file_type == FileType::IsFile as i32
+}
+
 /// What object_store knows of an object.
 pub(crate) fn meta(location: Path, status: &pb::HdfsFileStatusProto) -> ObjectMeta {
     let ms = i64::try_from(status.modification_time).unwrap_or(i64::MAX);
@@ -99,8 +104,6 @@ impl<E: Env> Shared<E> {
         let path = self.root.file(location).map_err(failed)?;
         if options.head {
             let status = self.namenode.stat(&path).await.map_err(failed)?;
-            let is_file =
-                |status: &pb::HdfsFileStatusProto| status.file_type == FileType::IsFile as i32;
             let status = status
                 .filter(is_file)
                 .ok_or_else(|| not_found(location.as_ref()))?;

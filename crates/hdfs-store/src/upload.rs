@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{Code, Error, Result};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use object_store::path::Path;
 use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
 use tokio::sync::{mpsc, oneshot};
@@ -52,7 +54,8 @@ pub(crate) async fn begin<E: Env>(
         writer,
         location: location.clone(),
         target,
-        buffered: BytesMut::new(),
+        buffered: Vec::new(),
+        buffered_bytes: 0,
         failed: None,
     };
     shared.env.spawn("hdfs upload", worker.run(taken));
@@ -68,7 +71,9 @@ struct Worker<E: Env> {
     writer: FileWriter<E>,
     location: Path,
     target: String,
-    buffered: BytesMut,
+    /// Pieces of the block that is not full yet.
+    buffered: Vec<Bytes>,
+    buffered_bytes: usize,
     /// After a failure there is a part missing: nothing goes on.
     failed: Option<Error>,
 }
@@ -119,16 +124,27 @@ impl<E: Env> Worker<E> {
     async fn take(&mut self, payload: PutPayload) -> Result<()> {
         for piece in payload {
             let mut piece: Bytes = piece;
-            while self.buffered.len() + piece.len() >= BLOCK_BYTES {
-                let rest = piece.split_off(BLOCK_BYTES - self.buffered.len());
-                self.buffered.extend_from_slice(&piece);
-                let block = self.buffered.split().freeze();
-                self.writer.block(&block).await?;
+            while self.buffered_bytes + piece.len() >= BLOCK_BYTES {
+                let rest = piece.split_off(BLOCK_BYTES - self.buffered_bytes);
+                self.buffer(piece);
+                self.write_buffered().await?;
                 piece = rest;
             }
-            self.buffered.extend_from_slice(&piece);
+            self.buffer(piece);
         }
         Ok(())
+    }
+
+    fn buffer(&mut self, piece: Bytes) {
+        self.buffered_bytes += piece.len();
+        self.buffered.push(piece);
+    }
+
+    /// Writes what is buffered as a block. A payload of one piece is not copied for it.
+    async fn write_buffered(&mut self) -> Result<()> {
+        self.buffered_bytes = 0;
+        let block: Bytes = PutPayload::from_iter(self.buffered.drain(..)).into();
+        self.writer.block(&block).await
     }
 
     async fn complete(&mut self) -> object_store::Result<PutResult> {
@@ -145,45 +161,35 @@ impl<E: Env> Worker<E> {
     }
 
     async fn finish(&mut self) -> Result<()> {
-        let rest = self.buffered.split().freeze();
-        if !rest.is_empty() {
-            self.writer.block(&rest).await?;
+        if self.buffered_bytes > 0 {
+            self.write_buffered().await?;
         }
         self.writer.complete().await
     }
 }
 
 impl Upload {
-    async fn ask<T>(&self, order: impl FnOnce(Answer<T>) -> Order) -> object_store::Result<T> {
+    /// Gives an order now, whenever its outcome is waited for: the order of the calls is the order of the parts.
+    fn ask<T: Send + 'static>(
+        &self,
+        order: impl FnOnce(Answer<T>) -> Order,
+    ) -> BoxFuture<'static, object_store::Result<T>> {
         let (answer, wait) = oneshot::channel();
-        let sent = self.orders.send(order(answer)).is_ok();
-        wait_for(&self.location, sent, wait).await
+        // A task that has ended drops it, and with it the answer's sender.
+        let _ = self.orders.send(order(answer));
+        let location = self.location.clone();
+        let ended = move |_| {
+            let error = Error::new(Code::Io, "the upload has ended");
+            Err(of_write(location.as_ref(), error))
+        };
+        Box::pin(wait.map(|answered| answered.unwrap_or_else(ended)))
     }
-}
-
-async fn wait_for<T>(
-    location: &Path,
-    sent: bool,
-    wait: oneshot::Receiver<object_store::Result<T>>,
-) -> object_store::Result<T> {
-    let ended = || {
-        let error = Error::new(Code::Io, "the upload has ended");
-        of_write(location.as_ref(), error)
-    };
-    if !sent {
-        return Err(ended());
-    }
-    wait.await.unwrap_or_else(|_| Err(ended()))
 }
 
 #[async_trait]
 impl MultipartUpload for Upload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let (answer, wait) = oneshot::channel();
-        // Here, not when it is first waited for: the order of the calls is the order of the parts.
-        let sent = self.orders.send(Order::Part(data, answer)).is_ok();
-        let location = self.location.clone();
-        Box::pin(async move { wait_for(&location, sent, wait).await })
+        self.ask(|answer| Order::Part(data, answer))
     }
 
     async fn complete(&mut self) -> object_store::Result<PutResult> {

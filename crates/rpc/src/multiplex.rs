@@ -195,19 +195,19 @@ impl<K, D: Dialect> Default for Pool<K, D> {
 /// There are as many connections as there may be.
 pub(crate) struct Full;
 
-impl<K: Ord, D: Dialect> Pool<K, D> {
+impl<K: Ord + Clone, D: Dialect> Pool<K, D> {
     /// The connection for a key, a new one if there is none: `open` starts its task.
     ///
     /// # Errors
     /// [`Full`] at `most` connections.
     pub(crate) fn channel(
         &self,
-        key: K,
+        key: &K,
         most: usize,
         open: impl FnOnce() -> Channel<D>,
     ) -> Result<Channel<D>, Full> {
         let mut channels = self.open.lock().expect("nothing panics while it is held");
-        if let Some(channel) = channels.get(&key)
+        if let Some(channel) = channels.get(key)
             && !channel.calls.is_closed()
         {
             return Ok(channel.clone());
@@ -217,7 +217,7 @@ impl<K: Ord, D: Dialect> Pool<K, D> {
             return Err(Full);
         }
         let channel = open();
-        channels.insert(key, channel.clone());
+        channels.insert(key.clone(), channel.clone());
         Ok(channel)
     }
 }

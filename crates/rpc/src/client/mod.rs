@@ -115,7 +115,7 @@ impl<E: Env> Connections<E> {
             );
             channel
         };
-        open.channel((to.clone(), service), CONNECTIONS_MAX, connect)
+        open.channel(&(to.clone(), service), CONNECTIONS_MAX, connect)
             .map_err(|Full| {
                 Error::new(
                     Code::NotSent,

@@ -77,8 +77,9 @@ impl Conf {
             .map(|child| child.text().unwrap_or_default().trim())
             .or_else(|| node.attribute(name))
         };
-        let line = node.document().text_pos_at(node.range().start).row;
         let Some(name) = child("name").filter(|name| !name.is_empty()) else {
+            // Counts from the file's beginning: not for every property.
+            let line = node.document().text_pos_at(node.range().start).row;
             let text = format!("{file}: the property in line {line} has no name");
             return Err(Error::invalid(text));
         };

@@ -84,7 +84,7 @@ impl<E: Env> Invoker for Remote<E> {
                     call.method.name,
                     call.body.clone(),
                     Bytes::new(),
-                    (call.left).map_or(self.call_timeout, |left| left.min(self.call_timeout)),
+                    call.limit(self.call_timeout),
                 )
                 .await;
             match outcome {

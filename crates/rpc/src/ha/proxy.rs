@@ -36,6 +36,13 @@ pub struct Call {
     pub left: Option<Duration>,
 }
 
+impl Call {
+    /// How long one try may take: an engine's own limit, or less if the caller has less time.
+    pub(crate) fn limit(&self, of_engine: Duration) -> Duration {
+        self.left.map_or(of_engine, |left| left.min(of_engine))
+    }
+}
+
 /// Call ids of a client: one counter for all that share a client id, since a server knows a call by both.
 #[derive(Debug, Clone, Default)]
 pub struct CallIds(Arc<AtomicU32>);

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadastre_env::Env;
+use cadastre_env::{Env, HostPort};
 use cadastre_types::{Code, Error, Result};
 use cadastre_wire::hadoop::{self as wire, ClientId, User};
 use futures::future::BoxFuture;
 use rand::RngCore;
 
+use super::Alignment;
 use super::connection::{self, Hadoop};
 use crate::ha::policy::Class;
-use crate::ha::{Call, CallIds, Engine, Executed, Failed, Failure, Invoker, Target};
+use crate::ha::{Call, CallIds, Engine, Executed, Failed, Failure, Invoker, Protocol, Target};
 use crate::multiplex::{self, Channel, Full, Pool, Unanswered};
 use crate::stage::Stage;
 
@@ -66,7 +67,7 @@ struct Shared<E> {
 }
 
 /// What a connection is shared by (P4).
-type Key = (cadastre_env::HostPort, &'static str, User);
+type Key = (HostPort, &'static str, User);
 
 impl<E: Env> HadoopEngine<E> {
     /// An engine with a client id of its own.
@@ -98,7 +99,9 @@ impl<E: Env> Engine for HadoopEngine<E> {
         Ok(Arc::new(Remote {
             name: target.address.to_string().into(),
             shared: Arc::clone(&self.shared),
-            target,
+            key: (target.address, target.protocol.name, target.user),
+            protocol: target.protocol,
+            alignment: target.alignment,
         }))
     }
 }
@@ -107,7 +110,10 @@ impl<E: Env> Engine for HadoopEngine<E> {
 struct Remote<E: Env> {
     name: Arc<str>,
     shared: Arc<Shared<E>>,
-    target: Target,
+    /// Made once: each call looks for its connection by it.
+    key: Key,
+    protocol: &'static Protocol,
+    alignment: Option<Arc<Alignment>>,
 }
 
 impl<E: Env> Invoker for Remote<E> {
@@ -122,11 +128,10 @@ impl<E: Env> Invoker for Remote<E> {
 
 impl<E: Env> Remote<E> {
     async fn ask(&self, call: &Call) -> Result<Bytes, Failure> {
-        let limit = self.shared.config.call_timeout;
-        let limit = call.left.map_or(limit, |left| left.min(limit));
+        let limit = call.limit(self.shared.config.call_timeout);
         let clock = self.shared.env.clock();
         let stage = Stage::new();
-        let outgoing = || (call.clone(), self.target.alignment.clone());
+        let outgoing = || (call.clone(), self.alignment.clone());
         let asked = multiplex::ask(clock, limit, &stage, outgoing, || self.channel());
         let (class, why) = match asked.await {
             Ok(outcome) => return outcome,
@@ -151,19 +156,13 @@ impl<E: Env> Remote<E> {
         let Shared {
             env, config, open, ..
         } = &*self.shared;
-        let Target {
-            address,
-            protocol,
-            user,
-            ..
-        } = &self.target;
-        let key = (address.clone(), protocol.name, user.clone());
+        let (address, _, user) = &self.key;
         let connect = || {
             let (channel, taken) = Channel::new(config.calls_max);
             let peer = connection::Peer {
                 name: Arc::clone(&self.name),
                 address: address.clone(),
-                protocol,
+                protocol: self.protocol,
                 user: user.clone(),
                 client: self.shared.client,
             };
@@ -173,12 +172,13 @@ impl<E: Env> Remote<E> {
             );
             channel
         };
-        open.channel(key, CONNECTIONS_MAX, connect).map_err(|Full| {
-            let error = Error::new(
-                Code::NotSent,
-                format!("{}: {CONNECTIONS_MAX} connections are open", self.name),
-            );
-            Failure::new(Class::Other, Executed::No, &self.name, error)
-        })
+        open.channel(&self.key, CONNECTIONS_MAX, connect)
+            .map_err(|Full| {
+                let error = Error::new(
+                    Code::NotSent,
+                    format!("{}: {CONNECTIONS_MAX} connections are open", self.name),
+                );
+                Failure::new(Class::Other, Executed::No, &self.name, error)
+            })
     }
 }
