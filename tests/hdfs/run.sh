@@ -24,7 +24,10 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${CADASTRE_TEST_CACHE:-${HOME:-/tmp}/.cache/cadastre-tests/hdfs}
 VER=$(sed -n 's:.*<hadoop.version>\(.*\)</hadoop.version>.*:\1:p' "$HERE/pom.xml")
 C=$CACHE/hdfs-ha-$VER
-JAR=$C/hdfs-ha.jar
+# By what it is made of: other checkouts use the same cache.
+STAMP=$(sha256sum "$HERE/src/main/java/HdfsHa.java" | cut -c1-12)
+JAR=$C/hdfs-ha-$STAMP.jar
+JSA=$C/hdfs-ha-$STAMP.jsa
 OPTS="-Xmx${XMX:-256m} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 build() {
@@ -36,14 +39,15 @@ build() {
       dependency:build-classpath -Dmdep.outputFile="$C/cp.tmp" >&2
     mv "$C/cp.tmp" "$C/cp.txt"
   fi
-  if [ ! -s "$JAR" ] || [ "$HERE/src/main/java/HdfsHa.java" -nt "$JAR" ]; then
-    rm -rf "$C/out" "$C/ha.jsa"
+  if [ ! -s "$JAR" ]; then
+    find "$C" -name '*.jsa' -mtime +30 -delete
+    rm -rf "$C/out"
     mkdir -p "$C/out"
     javac -d "$C/out" -cp "$(cat "$C/cp.txt")" "$HERE/src/main/java/HdfsHa.java"
     jar cf "$C/new.jar" -C "$C/out" .
     mv "$C/new.jar" "$JAR"
   fi
-  if [ ! -s "$C/ha.jsa" ]; then
+  if [ ! -s "$JSA" ]; then
     # one short life of a NameNode writes the class archive: starts need a third less CPU after that
     local d
     d=$(mktemp -d)
@@ -54,14 +58,14 @@ build() {
     kill $p 2>/dev/null || true
     wait $p 2>/dev/null || true
     rm -rf "$d"
-    if [ -s "$C/ha.tmp" ]; then mv -f "$C/ha.tmp" "$C/ha.jsa"; fi
+    if [ -s "$C/ha.tmp" ]; then mv -f "$C/ha.tmp" "$JSA"; fi
   fi
   exec 9>&-
 }
 
 java_() {
   local x=""
-  [ -s "$C/ha.jsa" ] && x="-XX:SharedArchiveFile=$C/ha.jsa"
+  [ -s "$JSA" ] && x="-XX:SharedArchiveFile=$JSA"
   exec java $OPTS $x -cp "$(cat "$C/cp.txt"):$JAR" HdfsHa "$@"
 }
 
@@ -117,15 +121,15 @@ case $cmd in
     if [ -n "${OBSERVER_PORT:-}" ]; then echo "$OBSERVER_PORT" >"$D/observer"; fi
     if [ -n "${QJM:-}" ]; then launch "$D" jn jn; await "$D" jn "JN UP"; fi
     if [ ! -d "$D/nn0" ]; then
-      (java_ conf "$D" $(cat "$D/ports")) 2>/dev/null
       (java_ format "$D" $(cat "$D/ports")) >"$D/format.log" 2>&1 || { tail -5 "$D/format.log" >&2; exit 1; }
     fi
     launch "$D" nn0 nn 0
     launch "$D" nn1 nn 1
     launch "$D" dn dn 2
+    if [ -n "${OBSERVER_PORT:-}" ]; then launch "$D" nn2 nn 2; fi
     await "$D" nn0 "NN0 UP"
     await "$D" nn1 "NN1 UP"
-    if [ -n "${OBSERVER_PORT:-}" ]; then launch "$D" nn2 nn 2; await "$D" nn2 "NN2 UP"; fi
+    if [ -n "${OBSERVER_PORT:-}" ]; then await "$D" nn2 "NN2 UP"; fi
     await "$D" dn "DNS UP"
     rpc "$(port "$D" 0)" active >/dev/null
     if [ -n "${OBSERVER_PORT:-}" ]; then rpc "$OBSERVER_PORT" observer >/dev/null; fi

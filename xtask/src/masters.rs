@@ -1,6 +1,5 @@
 //! Two real HBase masters and a ZooKeeper, for the stage `masters` of `cargo xtask test`: the client's master calls while the active one is killed.
 
-use std::path::Path;
 use std::process::Command;
 
 const SCRIPT: &str = "tests/masters/run.sh";
@@ -10,9 +9,8 @@ const DIR: &str = "target/masters-stage";
 
 /// Starts them, runs the test, and stops them whatever came of it.
 pub(crate) fn stage() -> Result<(), String> {
-    if Path::new(DIR).exists() {
-        down()?;
-    }
+    // What a broken run left would take part otherwise.
+    crate::hdfs::end(SCRIPT, DIR)?;
     let ports: [u16; 4] = crate::hdfs::free_ports()?;
     let ports = ports.map(|port| port.to_string());
     let mut start = Command::new("bash");
@@ -24,13 +22,6 @@ pub(crate) fn stage() -> Result<(), String> {
         .args(["--ignored", "--nocapture"])
         .env("CADASTRE_MASTERS", here.join(DIR));
     let outcome = crate::stages::finish(tests);
-    down()?;
+    crate::hdfs::end(SCRIPT, DIR)?;
     outcome
-}
-
-fn down() -> Result<(), String> {
-    let mut stop = Command::new("bash");
-    stop.args([SCRIPT, "stop", DIR]);
-    crate::stages::finish(stop)?;
-    std::fs::remove_dir_all(DIR).map_err(|error| format!("{DIR}: {error}"))
 }

@@ -249,7 +249,7 @@ fn clients() -> Result<(), String> {
 }
 
 /// The Rust client's program, from the build for tests: an optimised one takes minutes more to compile than to run.
-fn scenario() -> Result<String, String> {
+pub(crate) fn scenario() -> Result<String, String> {
     cargo(&[&["build"], WORKSPACE, &["--example", "scenario"]].concat())?;
     let path = std::path::absolute(Path::new(SCENARIO)).map_err(|error| error.to_string())?;
     Ok(path.display().to_string())

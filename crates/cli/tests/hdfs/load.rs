@@ -12,7 +12,7 @@ use cadastre_types::TableName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::pair::Pair;
+use crate::pair::{Pair, REST_MS};
 use crate::server::{Server, cell, clear, table, value};
 
 /// Kills in CI; `CADASTRE_HDFS_FAILOVERS` for more.
@@ -56,6 +56,7 @@ async fn write(
         counts.acknowledged.lock().unwrap()[writer as usize] = number;
         let took = (pair.now() - began).as_millis() as u64;
         counts.longest_ms.fetch_max(took, Ordering::Relaxed);
+        pair.sleep(REST_MS).await;
     }
 }
 
@@ -82,7 +83,7 @@ fn counter(page: &str, name: &str) -> u64 {
 }
 
 /// Kills the active NameNode and makes the other one active; gives how long there was none.
-async fn kill_one(pair: &Pair) -> Duration {
+pub(crate) async fn kill_one(pair: &Pair) -> Duration {
     let active = pair.active().await;
     let began = pair.now();
     pair.script("kill", active).await;

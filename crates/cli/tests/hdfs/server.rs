@@ -23,9 +23,21 @@ pub(crate) struct Server {
     _data: tempfile::TempDir,
 }
 
+/// Ports that others know before; 0 for any.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ports {
+    pub(crate) zookeeper: u16,
+    pub(crate) master: u16,
+}
+
 impl Server {
     /// Starts one on a machine of its own, and waits until it is ready.
     pub(crate) async fn start(pair: &Pair, folder: &str) -> Self {
+        Self::start_at(pair, folder, Ports::default()).await
+    }
+
+    /// The same on these ports.
+    pub(crate) async fn start_at(pair: &Pair, folder: &str, ports: Ports) -> Self {
         let data = tempfile::tempdir().unwrap();
         let log = pair.conf_dir().join(format!("../server-{folder}.log"));
         let log = std::fs::File::options().create(true).append(true).open(log);
@@ -44,7 +56,8 @@ impl Server {
             .args(["--store", &format!("hdfs://{NS}/server/{folder}")])
             .args(["--hdfs-user", "root", "--hdfs-conf-dir"])
             .arg(pair.conf_dir())
-            .args(["--zookeeper-port", "0", "--master-port", "0"])
+            .args(["--zookeeper-port", &ports.zookeeper.to_string()])
+            .args(["--master-port", &ports.master.to_string()])
             .args(["--region-server-port", "0", "--admin-port", "0"])
             .stdout(Stdio::piped())
             .stderr(log.unwrap())

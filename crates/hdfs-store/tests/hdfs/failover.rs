@@ -11,7 +11,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use tokio::sync::mpsc;
 
 use crate::basics::{Test, empty, left_behind, pattern, store, with};
-use crate::pair::Pair;
+use crate::pair::{Pair, REST_MS};
 
 /// In order.
 pub(crate) const ALL: &[(&str, Test)] = &[
@@ -106,6 +106,7 @@ async fn numbers(
         counts.longest_ms.fetch_max(took, Ordering::Relaxed);
         counts.done.fetch_add(1, Ordering::Relaxed);
         number += 1;
+        pair.sleep(REST_MS).await;
     }
 }
 

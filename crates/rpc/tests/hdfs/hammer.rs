@@ -10,7 +10,7 @@ use cadastre_types::{Code, Error};
 use cadastre_wire::hadoop::pb;
 use tokio::sync::mpsc;
 
-use crate::pair::{Losing, Pair, create, delete, file_id, mkdirs, rename2};
+use crate::pair::{Losing, Pair, REST_MS, create, delete, file_id, mkdirs, rename2};
 
 const WORKERS: usize = 16;
 
@@ -30,6 +30,7 @@ struct Worker {
     client: ClientProtocolClient,
     name: String,
     counts: Arc<Counts>,
+    rest_ms: u64,
 }
 
 /// An operation that did not end well: unknown, so that its file is left alone, or wrong.
@@ -111,6 +112,7 @@ impl Worker {
             let took = (self.pair.now() - began).as_millis() as u64;
             self.counts.longest_ms.fetch_max(took, Ordering::Relaxed);
             number += 1;
+            self.pair.sleep(self.rest_ms).await;
         }
     }
 }
@@ -119,7 +121,11 @@ impl Worker {
 const LOST_ONE_IN: u64 = 50;
 
 /// Each caller is a client of its own, or they share one, in turn.
-async fn workers(pair: &Pair, counts: &Arc<Counts>, lost_one_in: u64) -> Vec<Worker> {
+async fn workers(
+    pair: &Pair,
+    counts: &Arc<Counts>,
+    (lost_one_in, rest_ms): (u64, u64),
+) -> Vec<Worker> {
     let conf = pair.conf();
     let engine = || Arc::new(Losing(pair.engine(5000), lost_one_in));
     let shared = pair.client(&conf, engine(), None).await;
@@ -140,6 +146,7 @@ async fn workers(pair: &Pair, counts: &Arc<Counts>, lost_one_in: u64) -> Vec<Wor
             client,
             name,
             counts: Arc::clone(counts),
+            rest_ms,
         });
     }
     workers
@@ -153,10 +160,15 @@ pub(crate) async fn run(pair: Pair) {
     let counts: Arc<Counts> = Arc::default();
     let stop: Arc<AtomicBool> = Arc::default();
     let (ended, mut ends) = mpsc::channel::<()>(1);
-    // Beside Hadoop's own client, which loses none, to compare how long files take.
+    // Beside Hadoop's own client, to compare how long files take.
     let compared = std::env::var_os("CADASTRE_HDFS_YARDSTICK").is_some();
-    let lost_one_in = if compared { u64::MAX } else { LOST_ONE_IN };
-    for worker in workers(&pair, &counts, lost_one_in).await {
+    // Hadoop's own loses none and does not rest.
+    let pace = if compared {
+        (u64::MAX, 0)
+    } else {
+        (LOST_ONE_IN, REST_MS)
+    };
+    for worker in workers(&pair, &counts, pace).await {
         let (stop, ended) = (Arc::clone(&stop), ended.clone());
         pair.env.spawn("worker", async move {
             worker.work(stop).await;

@@ -28,6 +28,10 @@ const WAIT: Duration = Duration::from_secs(120);
 
 pub(crate) const NS: &str = "peer-ns";
 
+/// Each caller of a load rests so long between two pieces of work, ms: NameNodes that start on the same few cores take several times as long beside
+/// callers that never rest, and failovers are what loads are for.
+pub(crate) const REST_MS: u64 = 50;
+
 #[derive(Clone)]
 pub(crate) struct Pair {
     pub(crate) env: RealEnv,

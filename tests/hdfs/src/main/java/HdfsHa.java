@@ -21,8 +21,7 @@ import org.apache.hadoop.util.ToolRunner;
  * A real HDFS HA pair for tests.
  *
  *   mini   DIR PORT0 PORT1 DNS   both NameNodes in this JVM, commands on stdin
- *   conf   DIR PORT0 PORT1       write DIR/conf/{core,hdfs}-site.xml for clients
- *   format DIR PORT0 PORT1       format nn0, copy its image to nn1
+ *   format DIR PORT0 PORT1       write DIR/conf/{core,hdfs}-site.xml for clients, format nn0, copy its image to nn1
  *   boot   DIR PORT0 PORT1       bootstrapStandby for nn1 (nn0 must run)
  *   nn     DIR PORT0 PORT1 N     run NameNode N in this process
  *   dn     DIR PORT0 PORT1 COUNT run COUNT DataNodes in this process
@@ -122,14 +121,10 @@ public class HdfsHa {
       case "mini":
         mini(dir, p0, p1, Integer.parseInt(a[4]));
         break;
-      case "conf": {
-        Configuration c = client(p0, p1);
-        writeXml(c, new File(dir, "conf/hdfs-site.xml"));
-        writeXml(c, new File(dir, "conf/core-site.xml"));
-        System.exit(0);
-        break;
-      }
       case "format": {
+        Configuration own = client(p0, p1);
+        writeXml(own, new File(dir, "conf/hdfs-site.xml"));
+        writeXml(own, new File(dir, "conf/core-site.xml"));
         Configuration c = server(dir, p0, p1);
         c.set("dfs.ha.namenode.id", "nn0");
         NameNode.initializeGenericKeys(c, NS, "nn0");
