@@ -66,6 +66,10 @@ pub struct StartArgs {
     #[arg(long, value_name = "USER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hdfs_user: Option<String>,
+    /// Start only when whoever runs the store has shown no sign of life for 15 s, for --store [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby: Option<bool>,
     /// Memory for all caches and memtables, e.g. 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,6 +136,8 @@ pub struct Settings {
     pub hdfs_conf_dir: PathBuf,
     /// Who this server is to HDFS; empty = whoever Hadoop's own clients would be.
     pub hdfs_user: String,
+    /// Waits for the death of whoever runs the store.
+    pub standby: bool,
     /// Memory as text.
     pub memory: String,
     /// Address to listen on.
@@ -167,6 +173,7 @@ impl Default for Settings {
             store: String::new(),
             hdfs_conf_dir: PathBuf::new(),
             hdfs_user: String::new(),
+            standby: false,
             memory: "1GiB".to_owned(),
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             advertise: String::new(),
@@ -219,6 +226,9 @@ impl Settings {
         }
         if self.region_servers == 0 {
             return Err("region_servers must be at least 1".to_owned());
+        }
+        if self.standby && self.store.is_empty() {
+            return Err("standby needs a store that machines share: give --store".to_owned());
         }
         if !self.store.is_empty() && !self.store.starts_with("hdfs://") {
             return Err(format!(

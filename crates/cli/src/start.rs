@@ -84,6 +84,11 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
     let starting = async {
         let objects = place::objects(&env, &settings).await?;
         let config = node_config(&settings)?;
+        if settings.standby {
+            announce_standby(&settings.store, json);
+            cadastre_store::stand_by(&env, &*objects).await;
+            tracing::info!("nobody runs the store any more: taking it over");
+        }
         let starting = Node::start(env.clone(), objects, config);
         starting.await.map_err(|error| why(&error, &settings))
     };
@@ -199,6 +204,16 @@ fn announce(node: &Node<RealEnv>, admin: SocketAddr, json: bool) {
         node.master(),
         servers.join(", "),
     );
+}
+
+/// Said before a server waits for another one's end.
+#[allow(clippy::print_stdout, reason = "the command's answer")]
+fn announce_standby(store: &str, json: bool) {
+    if json {
+        println!("{}", serde_json::json!({ "event": "standby" }));
+    } else {
+        println!("standing by: whoever runs {store} is running it");
+    }
 }
 
 #[allow(

@@ -1,6 +1,6 @@
 //! Two masters of ours over one store and one coordination server; the active one stops again and again while callers create tables. Each table is
-//! made once, by whoever is active, and the client finds the new one by ZooKeeper and by the RPC registry. (Two processes with one store do not
-//! exist yet; `kill -9` of HBase's masters is in crates/client/tests/masters.)
+//! made once, by whoever is active, and the client finds the new one by ZooKeeper and by the RPC registry. (`kill -9` of
+//! whole servers of ours is in crates/cli/tests/hdfs, of HBase's masters in crates/client/tests/masters.)
 
 #![allow(clippy::unwrap_used, reason = "tests and their helpers")]
 

@@ -43,6 +43,7 @@ mod write;
 pub use kv::Kv;
 pub use locks::RowLocks;
 pub use log::{Follower, LogBatch, LogChange};
+pub use owner::stand_by;
 #[cfg(feature = "planted-faults")]
 pub use planted::Planted;
 pub use region::{ReadPoint, Region, RegionLoad};

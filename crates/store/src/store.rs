@@ -149,7 +149,7 @@ pub(crate) struct StoreShared<E: Env> {
     /// Whether compactions may begin by themselves.
     pub(crate) compactions: AtomicBool,
     cluster_id: String,
-    start_code: u64,
+    pub(crate) start_code: u64,
     opens: AtomicU64,
     open: Mutex<BTreeMap<Arc<str>, Weak<Database<E>>>>,
     _lock: DiskLock,
@@ -304,6 +304,9 @@ impl<E: Env> Store<E> {
             _lock: lock,
         });
         maintenance::start(&shared);
+        if shared.config.shared_store {
+            owner::start_beating(&shared);
+        }
         Ok(Self { shared })
     }
 

@@ -1,5 +1,5 @@
 //! `kill -9` of our own active master, with its whole server, while callers create tables: another server on another machine becomes active over the
-//! same HDFS. Each table is made once, or told as unknown; clients find the new master by a list of addresses, or by a list of ZooKeepers.
+//! same HDFS, started then or standing by before. Each table is made once, or told as unknown; clients find the new master by a list of addresses, or by a list of ZooKeepers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use cadastre_types::{Code, TableState};
 use futures::future::join_all;
 
 use crate::pair::Pair;
-use crate::server::{Ports, Server, clear, table};
+use crate::server::{Ports, Server, Starting, clear, table};
 
 /// Kills in CI; `CADASTRE_HDFS_KILLS` for more.
 const KILLS: usize = 2;
@@ -115,12 +115,27 @@ pub(crate) async fn run(pair: Pair) {
     let killing = async {
         for kill in 1..=kills {
             progress.more(&pair).await;
-            // Killed when it is dropped; the other machine's server takes over.
+            // One that stands by takes over by itself, or another one is started then.
+            let (standby, at) = (kill % 2 == 0, ports[kill % 2]);
+            let mut waiting = None;
+            if standby {
+                let mut other = Starting::launch(&pair, "masters", at, true);
+                assert_eq!(other.event().await["event"], "standby");
+                progress.more(&pair).await;
+                waiting = Some(other);
+            }
+            // Killed when it is dropped.
             drop(server);
             let began = pair.now();
-            server = Server::start_at(&pair, "masters", ports[kill % 2]).await;
+            let other = match waiting {
+                Some(other) => other,
+                None => Starting::launch(&pair, "masters", at, false),
+            };
+            server = other.ready().await;
             let took = (pair.now() - began).as_millis();
-            pair.tell(&format!("kill {kill}: another master after {took} ms"));
+            pair.tell(&format!(
+                "kill {kill}: another master after {took} ms, standby: {standby}"
+            ));
         }
         progress.more(&pair).await;
         progress.stop.store(true, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use cadastre_env::{HostPort, RealEnv};
 use cadastre_rpc::hadoop::ClientProtocol;
 use cadastre_types::{Cell, FamilyDescriptor, TableDescriptor, TableName};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use crate::pair::{NS, Pair, delete};
 
@@ -30,14 +31,15 @@ pub(crate) struct Ports {
     pub(crate) master: u16,
 }
 
-impl Server {
-    /// Starts one on a machine of its own, and waits until it is ready.
-    pub(crate) async fn start(pair: &Pair, folder: &str) -> Self {
-        Self::start_at(pair, folder, Ports::default()).await
-    }
+/// A server that is not ready yet; it is killed when this is dropped, too.
+pub(crate) struct Starting {
+    server: Server,
+    lines: mpsc::UnboundedReceiver<String>,
+}
 
-    /// The same on these ports.
-    pub(crate) async fn start_at(pair: &Pair, folder: &str, ports: Ports) -> Self {
+impl Starting {
+    /// With `standby`, it waits for another one's end.
+    pub(crate) fn launch(pair: &Pair, folder: &str, ports: Ports, standby: bool) -> Self {
         let data = tempfile::tempdir().unwrap();
         let log = pair.conf_dir().join(format!("../server-{folder}.log"));
         let log = std::fs::File::options().create(true).append(true).open(log);
@@ -59,27 +61,54 @@ impl Server {
             .args(["--zookeeper-port", &ports.zookeeper.to_string()])
             .args(["--master-port", &ports.master.to_string()])
             .args(["--region-server-port", "0", "--admin-port", "0"])
+            .args(["--standby", &standby.to_string()])
             .stdout(Stdio::piped())
             .stderr(log.unwrap())
             .spawn()
             .unwrap();
         let out = process.stdout.take().unwrap();
-        let (say, line) = tokio::sync::oneshot::channel();
+        let (say, lines) = mpsc::unbounded_channel();
         // The clients on this thread go on meanwhile.
         std::thread::Builder::new()
             .spawn(move || {
-                let mut line = String::new();
-                BufReader::new(out).read_line(&mut line).unwrap();
-                let _ = say.send(line);
+                for line in BufReader::new(out).lines() {
+                    let _ = say.send(line.unwrap());
+                }
             })
             .unwrap();
-        let ready: Value = serde_json::from_str(&line.await.unwrap()).unwrap();
-        assert_eq!(ready["event"], "ready", "{ready}");
         Self {
-            process,
-            ready,
-            _data: data,
+            server: Server {
+                process,
+                ready: Value::Null,
+                _data: data,
+            },
+            lines,
         }
+    }
+
+    /// The next thing it says.
+    pub(crate) async fn event(&mut self) -> Value {
+        let line = self.lines.recv().await.expect("it ended");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    pub(crate) async fn ready(mut self) -> Server {
+        let ready = self.event().await;
+        assert_eq!(ready["event"], "ready", "{ready}");
+        self.server.ready = ready;
+        self.server
+    }
+}
+
+impl Server {
+    /// Starts one on a machine of its own, and waits until it is ready.
+    pub(crate) async fn start(pair: &Pair, folder: &str) -> Self {
+        Self::start_at(pair, folder, Ports::default()).await
+    }
+
+    /// The same on these ports.
+    pub(crate) async fn start_at(pair: &Pair, folder: &str, ports: Ports) -> Self {
+        Starting::launch(pair, folder, ports, false).ready().await
     }
 
     pub(crate) fn address(&self, of: &str) -> HostPort {
