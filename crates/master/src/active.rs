@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) dead: BTreeMap<ServerName, u64>,
     /// Regions being opened or closed, with since when (ms since 1970).
     pub(crate) in_transition: BTreeMap<EncodedName, (RegionInfo, u64)>,
+    /// Epochs of clones that were not opened yet: what their first orders expect. A new master asks instead.
+    pub(crate) cloned: BTreeMap<EncodedName, u64>,
     /// Regions that clients have asked to be closed: they are not opened until somebody asks for that, or another master begins.
     pub(crate) unassigned: BTreeSet<EncodedName>,
     /// Regions whose data is being deleted.
@@ -137,6 +139,7 @@ impl<W: World> Active<W> {
                     switches: loaded.switches,
                     dead: BTreeMap::new(),
                     in_transition: BTreeMap::new(),
+                    cloned: BTreeMap::new(),
                     unassigned: BTreeSet::new(),
                     collecting: BTreeSet::new(),
                     untold: BTreeSet::new(),

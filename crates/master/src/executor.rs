@@ -138,8 +138,12 @@ impl<W: World> Active<W> {
                 Event::Done
             }
             Command::Open { regions, on } => {
-                // What comes of a region opens where that was: its server has the files in its caches.
-                let on = on.or_else(|| self.server_of(procedure.operation.sources().first()?));
+                // What comes of a region opens where that was: its server has the files in its caches. On the way back each source
+                // does so by itself.
+                let on = on.or_else(|| match procedure.goes_back() {
+                    false => self.server_of(procedure.operation.sources().first()?),
+                    true => None,
+                });
                 let patience = procedure.can_fail().then_some(OPEN_PATIENCE);
                 match self.open_all(regions, on, patience).await {
                     Ok(placements) => Event::Opened(placements),
@@ -237,6 +241,7 @@ impl<W: World> Active<W> {
         let last = on.clone().or_else(|| self.server_of(&info));
         Wanted {
             last,
+            epoch: self.state().cloned.remove(&info.encoded_name()),
             ..Wanted::new(info)
         }
     }

@@ -43,8 +43,13 @@ impl<W: World> Active<W> {
             // Everywhere: an order of an earlier master, whose answer nobody heard, may have opened one on a server that
             // `hbase:meta` never named.
             self.close_everywhere(sources).await;
-            let Err(error) = self.world().clone_regions(sources, targets).await else {
-                return Ok(());
+            let error = match self.world().clone_regions(sources, targets).await {
+                Ok(epochs) => {
+                    let names = targets.iter().map(RegionInfo::encoded_name);
+                    self.state().cloned.extend(names.zip(epochs));
+                    return Ok(());
+                }
+                Err(error) => error,
             };
             tracing::warn!(%error, "regions could not be cloned");
             let left = deadline.saturating_sub(self.world().mono());
@@ -65,6 +70,9 @@ impl<W: World> Active<W> {
 
     /// Takes that back, however long it takes.
     pub(crate) async fn discard_all(&self, sources: &[RegionInfo], targets: &[RegionInfo]) {
+        for target in targets {
+            self.state().cloned.remove(&target.encoded_name());
+        }
         let mut pauses = Pauses::new();
         loop {
             self.close_everywhere(targets).await;

@@ -681,6 +681,11 @@ impl Procedure {
             && matches!(self.steps().get(self.at), Some(Step::Clone | Step::Open))
     }
 
+    /// Whether it has failed and takes back what it did.
+    pub fn goes_back(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Where it stands, for people.
     pub fn step_name(&self) -> &'static str {
         match self.steps().get(self.at) {

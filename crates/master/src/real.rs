@@ -223,7 +223,11 @@ impl<E: Env> World for RealWorld<E> {
         self.ask_split_row(server, region).await
     }
 
-    async fn clone_regions(&self, sources: &[RegionInfo], targets: &[RegionInfo]) -> Result<()> {
+    async fn clone_regions(
+        &self,
+        sources: &[RegionInfo],
+        targets: &[RegionInfo],
+    ) -> Result<Vec<u64>> {
         self.inner.store.clone_regions(sources, targets).await
     }
 

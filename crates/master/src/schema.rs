@@ -47,7 +47,7 @@ const TRACKERS: [&str; 2] = ["DEFAULT", "FILE"];
 
 /// The tracker that stands for the way between them, and the settings that name both.
 const MIGRATION: &str = "MIGRATION";
-const MIGRATION_ENDS: [&str; 2] = [
+pub(crate) const MIGRATION_ENDS: [&str; 2] = [
     "hbase.store.file-tracker.migration.src.impl",
     "hbase.store.file-tracker.migration.dst.impl",
 ];

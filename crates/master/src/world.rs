@@ -139,7 +139,7 @@ pub trait World: Clone + Send + Sync + 'static {
         &self,
         sources: &[RegionInfo],
         targets: &[RegionInfo],
-    ) -> impl Future<Output = Result<()>> + Send;
+    ) -> impl Future<Output = Result<Vec<u64>>> + Send;
     /// Takes that back.
     fn discard_clones(
         &self,

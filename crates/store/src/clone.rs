@@ -33,7 +33,8 @@ type Keys = (Bound<Bytes>, Bound<Bytes>);
 
 impl<E: Env> Store<E> {
     /// Makes regions out of closed ones, which are never opened again: each target gets of every source the rows that lie in it. The
-    /// targets are new, cover what the sources cover, and are opened afterwards. Done before is done.
+    /// targets are new, cover what the sources cover, and are opened afterwards. Done before is done. Answers the epoch that each target
+    /// has, which its first opening is to expect (C20).
     ///
     /// # Errors
     /// [`Code::RegionState`] if a source is open, sealed for other targets, or has writes in the log that its files lack (then it must be
@@ -42,7 +43,7 @@ impl<E: Env> Store<E> {
         &self,
         sources: &[RegionInfo],
         targets: &[RegionInfo],
-    ) -> Result<()> {
+    ) -> Result<Vec<u64>> {
         check_kin(sources, targets)?;
         let text = seal::text(targets);
         let objects = &*self.shared.objects;
@@ -71,10 +72,12 @@ impl<E: Env> Store<E> {
                 seal::put(objects, &region_path(source), &text).await?;
             }
         }
+        let mut epochs = Vec::with_capacity(targets.len());
         for target in targets {
             self.clone_one(sources, target).await?;
+            epochs.push(self.region_epoch(target).await?);
         }
-        Ok(())
+        Ok(epochs)
     }
 
     /// Takes [`Self::clone_regions`] back: the targets, which are closed, go, and then the sources may be opened again.

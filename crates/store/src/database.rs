@@ -20,7 +20,7 @@ use crate::clock::RegionClock;
 use crate::db::{L0_BUSY, Recipe};
 use crate::error::from_slatedb;
 use crate::key::RowCodec;
-use crate::log::Lane;
+use crate::log::{DatabaseLog, Lane};
 use crate::nonces::Moment;
 use crate::object_log::ObjectLog;
 use crate::region::RegionShared;
@@ -70,6 +70,8 @@ pub(crate) struct Database<E: Env> {
     pub(crate) lane: Arc<Lane>,
     /// Its own log where machines share the store; then the lane has nothing of it.
     pub(crate) object_log: Option<ObjectLog<E>>,
+    /// Its writer in the lane, which knows what is durable before SlateDB does; `None` with a log of its own.
+    writer: Option<Arc<DatabaseLog>>,
     pub(crate) epoch: u64,
     /// Sequence number of the last write before this open.
     pub(crate) opened_at: u64,
@@ -118,9 +120,14 @@ impl<E: Env> Database<E> {
         };
         let recipe = recipe(&store, path, number, &clock, form);
         let object_log = store.object_log(path);
+        let mut slot = None;
         let wal: Box<dyn WriterInit> = match &object_log {
             Some(log) => Box::new(log.wal(seen)),
-            None => Box::new(store.log.wal(path, &lane, seen)),
+            None => {
+                let wal = store.log.wal(path, &lane, seen);
+                slot = Some(wal.writer());
+                Box::new(wal)
+            }
         };
         let seed = store
             .env
@@ -138,12 +145,19 @@ impl<E: Env> Database<E> {
             .ok_or_else(|| Error::new(Code::Internal, format!("opening {path} was interrupted")))?
             .map_err(|error| from_slatedb(&error).context(format!("opening {path}")))?;
         let opened_at = db.snapshot().map_err(|e| from_slatedb(&e))?.seq();
+        let status = db.subscribe();
+        let writer = slot.map(|slot| {
+            let writer = Arc::clone(slot.get().expect("the database is open, so it was fenced"));
+            writer.opened(status.borrow().durable_seq);
+            writer
+        });
         let database = Arc::new(Self {
             path: path.into(),
             epoch: db.manifest().writer_epoch(),
             opened_at,
             open_since: store.env.clock().mono(),
-            status: db.subscribe(),
+            status,
+            writer,
             sequence: AtomicU64::new(opened_at),
             written: AtomicU64::new(opened_at),
             unflushed: AtomicU64::new(0),
@@ -231,18 +245,43 @@ impl<E: Env> Database<E> {
 
     /// Sequence number up to which everything is durable.
     pub(crate) fn durable(&self) -> u64 {
-        self.status.borrow().durable_seq
+        match &self.writer {
+            Some(writer) => writer.durable_sequence(),
+            None => self.status.borrow().durable_seq,
+        }
+    }
+
+    /// To be called before SlateDB is asked for what is durable: it knows all of that from here on.
+    pub(crate) fn tell_durable(&self) {
+        if let Some(writer) = &self.writer {
+            writer.tell();
+        }
     }
 
     /// Waits until a write is durable.
     pub(crate) async fn wait_durable(&self, sequence: u64) -> Result<()> {
+        if self.durable() >= sequence {
+            return Ok(());
+        }
         let mut status = self.status.clone();
-        let reached = status
-            .wait_for(|s| s.durable_seq >= sequence || s.close_reason.is_some())
-            .await
-            .map(|status| status.durable_seq >= sequence)
-            .unwrap_or(false);
-        if reached {
+        match &self.writer {
+            Some(writer) => {
+                // An error means that the database is gone, which is closed, too.
+                let closed = status.wait_for(|status| status.close_reason.is_some());
+                tokio::select! {
+                    biased;
+                    () = writer.wait_durable_sequence(sequence) => {}
+                    _ = closed => {}
+                }
+            }
+            None => {
+                // As above.
+                let _ = status
+                    .wait_for(|s| s.durable_seq >= sequence || s.close_reason.is_some())
+                    .await;
+            }
+        }
+        if self.durable() >= sequence {
             return Ok(());
         }
         match self.db.snapshot() {
@@ -371,6 +410,8 @@ impl<E: Env> Database<E> {
         // What is written while it runs stays counted.
         let taken = self.unflushed_bytes();
         self.flushes.fetch_add(1, Ordering::Relaxed);
+        // A memtable is a file only once all of it is durable.
+        let _telling = self.writer.as_ref().map(|writer| writer.keep_telling());
         self.db
             .flush_with_options(FlushOptions {
                 flush_type: FlushType::MemTable,
@@ -406,7 +447,11 @@ impl<E: Env> Database<E> {
             .await
             .map_err(|_| self.not_serving())?;
         let _no_compaction = self.compacting.lock().await;
-        let closed = self.db.close().await;
+        let closed = {
+            // It flushes.
+            let _telling = self.writer.as_ref().map(|writer| writer.keep_telling());
+            self.db.close().await
+        };
         let taken = self.unflushed.swap(0, Ordering::Relaxed);
         self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
         self.store.remove_open(self);

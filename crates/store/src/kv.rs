@@ -45,6 +45,7 @@ impl<E: Env> Kv<E> {
     /// `Fenced`, `NotServingRegion` once closed, `Corrupt`, `Io`.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         let _open = self.database.begin().await?;
+        self.database.tell_durable();
         let options = ReadOptions {
             durability_filter: DurabilityLevel::Remote,
             ..ReadOptions::default()

@@ -322,6 +322,7 @@ impl<E: Env> Region<E> {
             return at.packed(only, value);
         }
         let ticket = rows.ticket(&prefix, database.durable());
+        database.tell_durable();
         let options = ReadOptions {
             durability_filter: DurabilityLevel::Remote,
             ..read::read_options(at.query)

@@ -451,7 +451,7 @@ fn cut_once(
         let work = async move {
             match back {
                 true => worker.discard_clones(&sources, &wanted).await,
-                false => worker.clone_regions(&sources, &wanted).await,
+                false => worker.clone_regions(&sources, &wanted).await.map(drop),
             }
         };
         let work = std::pin::pin!(work);

@@ -52,6 +52,8 @@ struct Lasting {
     loses_answer: BTreeSet<ServerName>,
     /// Writes of the master's store that are refused because the disk is full.
     full_for: u32,
+    /// Orders to open that were refused for their epoch.
+    other_epochs: usize,
     /// Servers that refuse to open.
     refusing: BTreeSet<ServerName>,
     /// What the coordination service shows, and whether it answers.
@@ -389,10 +391,14 @@ impl World for ModelWorld {
             let Some(here) = held.get_mut(server) else {
                 return Err(Error::new(Code::NotSent, "the server is gone"));
             };
-            let opened = orders
+            let opened: Vec<_> = orders
                 .into_iter()
                 .map(|order| open_one(server, here, epochs, order))
                 .collect();
+            let others = opened
+                .iter()
+                .filter(|answer| matches!(answer, Opening::OtherEpoch(_)));
+            lasting.other_epochs += others.count();
             if lasting.loses_answer.remove(server) {
                 return Err(Error::new(Code::OutcomeUnknown, "the answer is lost"));
             }
@@ -447,7 +453,11 @@ impl World for ModelWorld {
             .then(|| Bytes::from_static(b"d")))
     }
 
-    async fn clone_regions(&self, sources: &[RegionInfo], targets: &[RegionInfo]) -> Result<()> {
+    async fn clone_regions(
+        &self,
+        sources: &[RegionInfo],
+        targets: &[RegionInfo],
+    ) -> Result<Vec<u64>> {
         self.effect(Effect::Other, |lasting| {
             let names: Vec<_> = sources.iter().map(RegionInfo::encoded_name).collect();
             for name in &names {
@@ -478,7 +488,8 @@ impl World for ModelWorld {
                 }
             }
             lasting.lent.extend(names);
-            Ok(())
+            let targets = targets.iter().map(RegionInfo::encoded_name);
+            Ok(targets.map(|name| lasting.epochs[&name]).collect())
         })
         .await
     }
@@ -1452,10 +1463,20 @@ async fn ended(active: &Active<ModelWorld>, wish: Wish, nonce: u64) -> Option<Co
 async fn a_split_that_the_store_refuses_is_taken_back() {
     let (world, active) = with_table().await;
     let before = summary(&world);
+    let places = |world: &ModelWorld| -> BTreeMap<EncodedName, ServerName> {
+        let lasting = world.lasting();
+        let held = lasting.held.iter();
+        held.flat_map(|(server, here)| here.keys().map(move |name| (name.clone(), server.clone())))
+            .collect()
+    };
+    let placed = places(&world);
+    let servers: BTreeSet<_> = placed.values().collect();
+    assert!(servers.len() > 1, "parents of a merge lie apart");
     world.lasting().cloning_fails = true;
     for (nonce, wish) in [(90, Wish::Split), (91, Wish::Merge)] {
         assert_eq!(ended(&active, wish, nonce).await, Some(Code::Io));
     }
+    assert_eq!(places(&world), placed, "each where it was");
     world.lasting().cloning_fails = false;
     settle(&active).await;
     assert!(world.lasting().sealed.is_empty());
@@ -1466,6 +1487,16 @@ async fn a_split_that_the_store_refuses_is_taken_back() {
     );
     assert_eq!(ended(&active, Wish::Split, 92).await, None);
     summary(&world);
+}
+
+/// A clone has its source's epoch from the start, and the first order expects it.
+#[tokio::test]
+async fn no_order_of_a_split_or_merge_is_refused_for_its_epoch() {
+    let (world, active) = with_table().await;
+    for (nonce, wish) in [(90, Wish::Split), (91, Wish::Merge), (92, Wish::Split)] {
+        assert_eq!(ended(&active, wish, nonce).await, None);
+    }
+    assert_eq!(world.lasting().other_epochs, 0);
 }
 
 /// The log of a server that died has writes that are in no file yet: the region is opened once more before it is cloned.

@@ -8,7 +8,7 @@ use cadastre_wire::{convert, pb};
 use super::{begin, nonce, param, reply, tables, user_table};
 use crate::active::Active;
 use crate::procedure::{AlterForm, Lock, Nonce, Operation, ProcedureId};
-use crate::schema::{STORE_FILE_TRACKER, TableRecord, check_tracker};
+use crate::schema::{MIGRATION_ENDS, STORE_FILE_TRACKER, TableRecord, check_tracker};
 use crate::world::World;
 
 /// When regions learn of an alteration, and of which tables.
@@ -155,6 +155,10 @@ pub(super) async fn table_tracker<W: World>(active: &Active<W>, call: &Call) -> 
             Bytes::from_static(STORE_FILE_TRACKER.as_bytes()),
             Bytes::from(tracker),
         );
+        // There is nothing to migrate, so a migration that the table was in is over.
+        for end in MIGRATION_ENDS {
+            descriptor.attributes.remove(end.as_bytes());
+        }
         record.altered(descriptor)
     };
     let form = AlterForm::Table;
@@ -175,6 +179,10 @@ pub(super) async fn family_tracker<W: World>(active: &Active<W>, call: &Call) ->
         family
             .configuration
             .insert(STORE_FILE_TRACKER.to_owned(), tracker);
+        // As above.
+        for end in MIGRATION_ENDS {
+            family.configuration.remove(end);
+        }
         record.with_modified(family)
     };
     let form = AlterForm::ModifyFamily;

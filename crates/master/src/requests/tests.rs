@@ -267,6 +267,69 @@ async fn families_come_and_go() {
     );
 }
 
+/// A store file tracker that is asked for ends a migration, and nothing of that is left in the descriptor.
+#[tokio::test]
+async fn a_store_file_tracker_ends_a_migration() {
+    const TRACKER: &str = "hbase.store.file-tracker.impl";
+    const ENDS: [&str; 2] = [
+        "hbase.store.file-tracker.migration.src.impl",
+        "hbase.store.file-tracker.migration.dst.impl",
+    ];
+    let active = new_master(1).await;
+    let migrates = [
+        (TRACKER, "MIGRATION"),
+        (ENDS[0], "DEFAULT"),
+        (ENDS[1], "FILE"),
+    ];
+    let mut family = FamilyDescriptor::new("f");
+    for (key, value) in migrates {
+        family
+            .configuration
+            .insert(key.to_owned(), value.to_owned());
+    }
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    let mut table_schema = schema("t", &[]);
+    table_schema.column_families = vec![convert::family_schema(&family, false)];
+    for (key, value) in migrates {
+        table_schema.attributes.push(pb::BytesBytesPair {
+            first: Bytes::from_static(key.as_bytes()),
+            second: Bytes::from_static(value.as_bytes()),
+        });
+    }
+    let modify = pb::ModifyTableRequest {
+        table_name: name("t"),
+        table_schema,
+        ..Default::default()
+    };
+    done(&active, "ModifyTable", &modify).await.unwrap();
+    let of_table = pb::ModifyTableStoreFileTrackerRequest {
+        table_name: name("t"),
+        dst_sft: "FILE".to_owned(),
+        ..Default::default()
+    };
+    done(&active, "ModifyTableStoreFileTracker", &of_table)
+        .await
+        .unwrap();
+    let of_family = pb::ModifyColumnStoreFileTrackerRequest {
+        table_name: name("t"),
+        family: Bytes::from_static(b"f"),
+        dst_sft: "FILE".to_owned(),
+        ..Default::default()
+    };
+    done(&active, "ModifyColumnStoreFileTracker", &of_family)
+        .await
+        .unwrap();
+    let table = TableName::parse("t").unwrap();
+    let descriptor = active.with_catalog(|c| Arc::clone(&c.table(&table).unwrap().descriptor));
+    let family = &descriptor.family(b"f").unwrap().configuration;
+    assert_eq!(descriptor.attribute(TRACKER), Some("FILE"));
+    assert_eq!(family[TRACKER], "FILE");
+    for end in ENDS {
+        assert_eq!(descriptor.attribute(end), None);
+        assert!(!family.contains_key(end));
+    }
+}
+
 #[tokio::test]
 async fn namespaces_and_switches() {
     let active = new_master(1).await;

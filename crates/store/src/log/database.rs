@@ -1,9 +1,13 @@
 //! The log as SlateDB's WAL: fencing, appending, telling what is durable.
 //!
+//! Our own waiters learn of each group from here. SlateDB is told only when it must know ([`DatabaseLog::tell`]): whenever it is,
+//! it wakes its manifest writer, a task of the background runtime, which cost each single put the wake-ups of two threads.
+//!
 //! Every open of a database makes a new [`DatabaseLog`] and closes the one before it, so a deposed writer's next append fails
 //! whatever it believes (INV-2). No lock is held while a listener is called: listeners ask back.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
 use cadastre_env::Env;
@@ -12,12 +16,17 @@ use slatedb::wal::{
     WriterInit, WriterInitResult, WriterManifest,
 };
 use slatedb::{RowEntry, VersionedManifest};
+use tokio::sync::watch;
 
 use super::format::Encoded;
 use super::lane::Lane;
 use super::replay::Replay;
 use super::{SeenByLog, Shared};
 use crate::planted::Planted;
+
+/// Bytes of durable records that SlateDB is not told of, at most: a memtable that it freezes by itself waits for that, and our
+/// flushes, which tell it, begin when there is a memtable full.
+const UNTOLD_BYTES_MAX: usize = 1024 * 1024;
 
 /// What one group made durable of a database.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,6 +45,8 @@ struct State {
     appended_lsn: u64,
     flushed_lsn: u64,
     flushed_sequence: Option<u64>,
+    /// Bytes made durable since SlateDB was told.
+    untold: usize,
     listeners: Vec<WalStatusListener>,
     /// Where deposed writers may still have records on the way, and up to which LSN.
     older: Vec<(Arc<Lane>, u64)>,
@@ -59,6 +70,21 @@ pub(crate) struct DatabaseLog {
     pub(super) epoch: u64,
     lane: Arc<Lane>,
     state: Mutex<State>,
+    /// Sequence number up to which everything is durable.
+    durable: watch::Sender<u64>,
+    /// The one up to which SlateDB knows it, or more than that.
+    told: AtomicU64,
+    /// Those who want SlateDB to be told of each group.
+    tellers: AtomicUsize,
+}
+
+/// While this lives SlateDB is told of each group.
+pub(crate) struct Telling<'a>(&'a DatabaseLog);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.0.tellers.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl DatabaseLog {
@@ -74,9 +100,13 @@ impl DatabaseLog {
                 appended_lsn: 0,
                 flushed_lsn: 0,
                 flushed_sequence: None,
+                untold: 0,
                 listeners: Vec::new(),
                 older: Vec::new(),
             }),
+            durable: watch::Sender::new(0),
+            told: AtomicU64::new(0),
+            tellers: AtomicUsize::new(0),
         })
     }
 
@@ -127,9 +157,9 @@ impl DatabaseLog {
         Ok(lsn)
     }
 
-    /// Takes note of what is durable now and tells SlateDB.
+    /// Takes note of what is durable now and tells who waits; SlateDB, too, if it must know.
     pub(super) fn durable(&self, durable: Durable) {
-        let (status, listeners) = {
+        let told = {
             let mut state = self.state();
             state.flushed_lsn = durable.lsn;
             if durable.sequence > 0 {
@@ -140,11 +170,78 @@ impl DatabaseLog {
             if state.closed.is_some() {
                 return;
             }
-            (state.status(), state.listeners.clone())
+            state.untold += durable.bytes;
+            // A fence has no sequence: SlateDB waits for it. Looked at under the lock: who begins to want it takes the lock after.
+            let needed = durable.sequence == 0
+                || state.untold >= UNTOLD_BYTES_MAX
+                || self.tellers.load(Ordering::SeqCst) > 0;
+            needed.then(|| {
+                state.untold = 0;
+                (state.status(), state.listeners.clone())
+            })
         };
+        if let Some((status, listeners)) = told {
+            self.tell_of(&status, &listeners);
+        }
+        self.raise(durable.sequence);
+    }
+
+    fn raise(&self, sequence: u64) {
+        self.durable.send_if_modified(|at| {
+            let news = sequence > *at;
+            *at = sequence.max(*at);
+            news
+        });
+    }
+
+    fn tell_of(&self, status: &WalStatus, listeners: &[WalStatusListener]) {
         for listener in listeners {
             listener(WalEvent::WalFlushed(status.clone()));
         }
+        // Only now: whoever finds it told reads from SlateDB at once.
+        self.told
+            .fetch_max(status.last_flushed_seq.unwrap_or(0), Ordering::SeqCst);
+    }
+
+    /// What was replayed is durable, and SlateDB knows.
+    pub(crate) fn opened(&self, sequence: u64) {
+        self.told.fetch_max(sequence, Ordering::SeqCst);
+        self.raise(sequence);
+    }
+
+    /// Sequence number up to which everything is durable.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        *self.durable.borrow()
+    }
+
+    /// Waits until a sequence number is durable. Ends only then: the caller looks whether the database is closed.
+    pub(crate) async fn wait_durable_sequence(&self, sequence: u64) {
+        let mut durable = self.durable.subscribe();
+        let reached = durable.wait_for(|at| *at >= sequence).await;
+        assert!(reached.is_ok(), "the sender is here");
+    }
+
+    /// Tells SlateDB what is durable, if it does not know: before it is asked for what is durable.
+    pub(crate) fn tell(&self) {
+        if self.told.load(Ordering::SeqCst) >= self.durable_sequence() {
+            return;
+        }
+        let (status, listeners) = {
+            let mut state = self.state();
+            if state.closed.is_some() {
+                return;
+            }
+            state.untold = 0;
+            (state.status(), state.listeners.clone())
+        };
+        self.tell_of(&status, &listeners);
+    }
+
+    /// From now on SlateDB is told of each group: while it waits for that.
+    pub(crate) fn keep_telling(&self) -> Telling<'_> {
+        self.tellers.fetch_add(1, Ordering::SeqCst);
+        self.tell();
+        Telling(self)
     }
 
     /// Closes the writer; the first reason stays. The answer is to be told once no lock is held.
@@ -185,7 +282,12 @@ pub(crate) struct LogWal<E: Env> {
     path: Arc<str>,
     lane: Arc<Lane>,
     seen: SeenByLog,
+    /// Where the writer is put once it has fenced its predecessor.
+    writer: WriterSlot,
 }
+
+/// Where an open finds its writer.
+pub(crate) type WriterSlot = Arc<OnceLock<Arc<DatabaseLog>>>;
 
 impl<E: Env> LogWal<E> {
     pub(super) fn new(
@@ -199,7 +301,13 @@ impl<E: Env> LogWal<E> {
             path,
             lane,
             seen,
+            writer: WriterSlot::default(),
         }
+    }
+
+    /// Where the writer will be once the database is open.
+    pub(crate) fn writer(&self) -> WriterSlot {
+        Arc::clone(&self.writer)
     }
 
     /// Puts a new writer in the place of the old one, which gets nothing in from here on.
@@ -264,6 +372,8 @@ impl<E: Env> WriterInit for LogWal<E> {
             replay_after.max(deleted),
             Arc::clone(&self.seen),
         );
+        let first = self.writer.set(Arc::clone(&database)).is_ok();
+        assert!(first, "an open makes one writer");
         let writer = LogWriter {
             shared: Arc::clone(&self.shared),
             database,
@@ -351,5 +461,100 @@ impl WalObserver for Observer {
         }
         state.listeners.push(listener);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What SlateDB has been told: the sequence number each time.
+    type Told = Arc<Mutex<Vec<Option<u64>>>>;
+
+    fn writer() -> (Arc<DatabaseLog>, Told) {
+        let log = DatabaseLog::new("p".into(), 1, Arc::new(Lane::new(0)));
+        let told = Told::default();
+        let listener = {
+            let told = Arc::clone(&told);
+            Arc::new(move |event| {
+                if let WalEvent::WalFlushed(status) = event {
+                    told.lock().unwrap().push(status.last_flushed_seq);
+                }
+            })
+        };
+        Observer(Arc::clone(&log)).subscribe(listener).unwrap();
+        (log, told)
+    }
+
+    fn group(log: &DatabaseLog, sequence: u64, bytes: usize) {
+        {
+            let mut state = log.state();
+            state.buffered += bytes;
+            state.buffered_records += 1;
+        }
+        log.durable(Durable {
+            lsn: sequence,
+            sequence,
+            bytes,
+            records: 1,
+        });
+    }
+
+    #[test]
+    fn single_writes_wake_nobody_but_those_who_wait() {
+        let (log, told) = writer();
+        for sequence in 1..=100 {
+            group(&log, sequence, 1000);
+            assert_eq!(log.durable_sequence(), sequence);
+        }
+        assert_eq!(*told.lock().unwrap(), []);
+    }
+
+    #[test]
+    fn slatedb_knows_before_it_is_asked_and_is_told_once() {
+        let (log, told) = writer();
+        group(&log, 1, 10);
+        group(&log, 2, 10);
+        log.tell();
+        log.tell();
+        assert_eq!(*told.lock().unwrap(), [Some(2)]);
+        group(&log, 3, 10);
+        log.tell();
+        assert_eq!(*told.lock().unwrap(), [Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn a_flush_is_told_of_each_group() {
+        let (log, told) = writer();
+        group(&log, 1, 10);
+        {
+            let _telling = log.keep_telling();
+            group(&log, 2, 10);
+            group(&log, 3, 10);
+        }
+        group(&log, 4, 10);
+        assert_eq!(*told.lock().unwrap(), [Some(1), Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn a_fence_is_told_and_so_are_many_bytes() {
+        let (log, told) = writer();
+        group(&log, 0, 10);
+        assert_eq!(*told.lock().unwrap(), [None]);
+        group(&log, 1, UNTOLD_BYTES_MAX / 2);
+        group(&log, 2, UNTOLD_BYTES_MAX / 2);
+        group(&log, 3, 10);
+        assert_eq!(*told.lock().unwrap(), [None, Some(2)]);
+    }
+
+    #[test]
+    fn a_deposed_writer_makes_nothing_durable() {
+        let (log, told) = writer();
+        log.opened(7);
+        log.close(WalError::Fenced);
+        group(&log, 8, 10);
+        log.tell();
+        assert_eq!(log.durable_sequence(), 7);
+        assert_eq!(*told.lock().unwrap(), []);
     }
 }

@@ -100,19 +100,7 @@ pub(super) async fn start<E: Env>(
     let (tell, told) = oneshot::channel();
     env.spawn_on(core, "log", move || {
         Box::pin(async move {
-            let lane = Arc::new(Lane {
-                thread: std::thread::current().id(),
-                queue: Mutex::new(Queue {
-                    last_lsn: synced,
-                    ..Queue::default()
-                }),
-                wake: Notify::new(),
-                durable: watch::Sender::new(synced),
-                synced: watch::Sender::new(synced),
-                room: AtomicU64::new(0),
-                room_changed: Notify::new(),
-                stopped: AtomicBool::new(false),
-            });
+            let lane = Arc::new(Lane::new(synced));
             // The opener has gone away: nobody will use the lane.
             if tell.send(Arc::clone(&lane)).is_err() {
                 return;
@@ -125,6 +113,23 @@ pub(super) async fn start<E: Env>(
 }
 
 impl Lane {
+    /// A lane of the thread that this is called on.
+    pub(super) fn new(synced: u64) -> Self {
+        Self {
+            thread: std::thread::current().id(),
+            queue: Mutex::new(Queue {
+                last_lsn: synced,
+                ..Queue::default()
+            }),
+            wake: Notify::new(),
+            durable: watch::Sender::new(synced),
+            synced: watch::Sender::new(synced),
+            room: AtomicU64::new(0),
+            room_changed: Notify::new(),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
     fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
         self.queue.lock().expect("not poisoned")
     }

@@ -34,8 +34,8 @@ pub(crate) use format::fuzz_records;
 pub(crate) use recover::fuzz_segment;
 
 pub(crate) use admin::{NoGarbage, clone_begins};
-pub(crate) use database::latest_tick;
-use database::{DatabaseLog, LogWal};
+use database::LogWal;
+pub(crate) use database::{DatabaseLog, latest_tick};
 use follow::HoldsFile;
 pub use follow::{Follower, LogBatch, LogChange};
 pub(crate) use format::{Encoded, GroupBuilder, Record, group_at, records};
