@@ -10,8 +10,8 @@ const SCRIPT: &str = "tests/hdfs/run.sh";
 const DIR: &str = "target/hdfs";
 
 /// Pairs of the stage and of the benches, so that they take none that somebody works with.
-const PROXY_DIR: &str = "target/hdfs-stage";
-const STORE_DIR: &str = "target/hdfs-stage-store";
+const STORE_DIR: &str = "target/hdfs-stage";
+const SERVER_DIR: &str = "target/hdfs-stage-server";
 
 /// Clients of the stage, of which those that are named together run one after the other: they wait for HDFS most of the time.
 const STAGE_CLIENTS: &[&str] = &[
@@ -50,7 +50,7 @@ pub(crate) fn command(words: &[&str]) -> Result<(), String> {
         ["clients"] => {
             crate::tools::ensure()?;
             crate::stages::run("release")?;
-            on_pair(PROXY_DIR, free_ports()?, None, |dir| {
+            on_pair(SERVER_DIR, free_ports()?, None, |dir| {
                 clients(dir, &[STAGE_CLIENTS, &[PYTHON]].concat())
             })
         }
@@ -68,20 +68,21 @@ pub(crate) fn stage() -> Result<(), String> {
     // Once: two at a time would only wait for each other.
     crate::stages::finish(crate::stages::cargo_test(&["--test", "hdfs", "--no-run"]))?;
     let [a, b, observer, c, d]: [u16; 5] = free_ports()?;
-    let proxy = || {
-        on_pair(PROXY_DIR, [a, b], Some(observer), |dir| {
-            tests(dir, &["real_namenodes"])?;
+    // As long as each other.
+    let stores = || {
+        on_pair(STORE_DIR, [a, b], Some(observer), |dir| {
+            tests(dir, &["real_namenodes", "real_hdfs"])
+        })
+    };
+    let servers = || {
+        on_pair(SERVER_DIR, [c, d], None, |dir| {
+            tests(dir, &["server_on_hdfs"])?;
             clients(dir, STAGE_CLIENTS)
         })
     };
-    let store = || {
-        on_pair(STORE_DIR, [c, d], None, |dir| {
-            tests(dir, &["real_hdfs", "server_on_hdfs"])
-        })
-    };
     std::thread::scope(|scope| {
-        let aside = scope.spawn(store);
-        let first = proxy();
+        let aside = scope.spawn(stores);
+        let first = servers();
         let second = aside.join().map_err(|_| "a part panicked".to_owned())?;
         first.and(second)
     })
@@ -159,7 +160,7 @@ pub(crate) fn bench() -> Result<(), String> {
     let mut build = cargo("build");
     build.arg("--release");
     crate::stages::finish(build)?;
-    on_pair(PROXY_DIR, free_ports()?, None, |dir| {
+    on_pair(SERVER_DIR, free_ports()?, None, |dir| {
         let mut compare = Command::new("bash");
         compare
             .arg("tests/hdfs/bench.sh")

@@ -73,9 +73,6 @@ async fn run<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
 }
 
 async fn turn<E: Env>(store: &Arc<StoreShared<E>>, state: &State) {
-    if let Err(error) = store.check_owner().await {
-        tracing::warn!(%error, "looking whether another server has taken the store over");
-    }
     flush_by_budget(store).await;
     truncate_log(store).await;
     let open = store.open_databases();

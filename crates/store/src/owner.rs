@@ -114,7 +114,7 @@ pub(crate) async fn check<E: Env>(env: &E, objects: &dyn ObjectStore, mine: u64)
     Ok(())
 }
 
-/// Shows that this process lives, as long as the store is open.
+/// Shows that this process lives, as long as the store is open and is its own.
 pub(crate) fn start_beating<E: Env>(store: &Arc<StoreShared<E>>) {
     let weak = Arc::downgrade(store);
     let clock = store.env.clock().clone();
@@ -129,14 +129,20 @@ async fn beat<E: Env>(weak: Weak<StoreShared<E>>, clock: E::Clock) {
         if store.closed.load(Ordering::SeqCst) {
             return;
         }
-        let path = alive(store.start_code);
-        if let Err(error) = store.objects.put(&path, PutPayload::default()).await {
+        if let Err(error) = beat_once(&store).await {
             // The next one shows it, or whoever stands by takes over.
-            tracing::warn!(%error, "showing that this server lives");
+            tracing::warn!(%error, "showing that this server lives, and looking for a newer one");
         }
         drop(store);
         clock.sleep(BEAT).await;
     }
+}
+
+async fn beat_once<E: Env>(store: &StoreShared<E>) -> Result<()> {
+    store.check_owner().await?;
+    let path = alive(store.start_code);
+    let put = store.objects.put(&path, PutPayload::default()).await;
+    put.map(drop).map_err(|error| from_object_store(&error))
 }
 
 /// What tells one sign of life from the next: whose, and which object it is.
