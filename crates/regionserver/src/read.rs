@@ -49,6 +49,11 @@ impl RowFilter {
         }))
     }
 
+    /// How many columns of each family it looks at, at most.
+    pub(crate) fn columns_wanted(&self) -> Option<u32> {
+        self.filter.columns_wanted()
+    }
+
     /// Whether it must see whole rows.
     pub(crate) fn needs_whole_row(&self) -> bool {
         self.filter.needs_whole_row()
@@ -119,7 +124,8 @@ pub(crate) async fn get<E: Env>(env: &E, hosted: &Arc<Hosted<E>>, get: &Get) -> 
     let mut query = get.query.clone();
     let filter = RowFilter::take_over(env, get.filter.as_ref(), &mut query, false)?;
     hosted.reads.fetch_add(1, Ordering::Relaxed);
-    let found = hosted.region.get(&get.row, &query).await?;
+    let first = filter.as_ref().and_then(RowFilter::columns_wanted);
+    let found = hosted.region.get_first(&get.row, &query, first).await?;
     Ok(limit_per_family(
         pass(filter, found),
         get.store_limit,

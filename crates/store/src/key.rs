@@ -213,6 +213,13 @@ pub(crate) fn overflow_prefix(prefix: &[u8], family: u16) -> Vec<u8> {
     key
 }
 
+/// A key behind all of a family.
+pub(crate) fn after_family(prefix: &[u8], family: u16) -> Vec<u8> {
+    let mut key = overflow_prefix(prefix, family);
+    *key.last_mut().expect("it ends in the kind") = OVERFLOW + 1;
+    key
+}
+
 /// Prefix of one column's overflow cells.
 pub(crate) fn overflow_column(prefix: &[u8], family: u16, qualifier: &[u8]) -> Vec<u8> {
     let mut key = overflow_prefix(prefix, family);

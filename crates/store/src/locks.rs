@@ -171,6 +171,7 @@ impl<E: Env> RowLocks<E> {
             row: &Bytes::copy_from_slice(row),
             query,
             now: database.clock.wall_ms(),
+            first_columns: None,
         };
         // The lock keeps others away: an entry is what the last write left, as the memory level shows it.
         if let Some((cells, seen)) = at.cached_locked(&self.region.rows)? {

@@ -130,10 +130,86 @@ impl FamilyCells {
         !self.flagged && self.overflow.is_empty()
     }
 
+    /// The cells of the columns before one, of a family whose overflow cells came in order.
+    fn before(&self, column: &Bytes) -> Vec<StoredCell> {
+        let earlier = |cells: &[StoredCell]| -> Vec<StoredCell> {
+            let cells = cells.iter().filter(|cell| cell.qualifier < *column);
+            cells.cloned().collect()
+        };
+        packed::merge(earlier(&self.packed), earlier(&self.overflow))
+    }
+
+    /// Leaves only the cells of the columns before one.
+    fn cut(&mut self, column: &Bytes) {
+        self.packed.retain(|cell| cell.qualifier < *column);
+        self.overflow.retain(|cell| cell.qualifier < *column);
+    }
+
     /// One sorted list. Of the same coordinates in both the higher sequence stays.
     pub(crate) fn merged(self) -> Vec<StoredCell> {
         packed::merge(self.packed, self.overflow)
     }
+}
+
+/// When the first columns of a wide family are enough: a filter that lets only those through ends the row behind them.
+pub(crate) struct FirstColumns {
+    /// How many with something to show.
+    wanted: usize,
+    /// Columns begun.
+    columns: usize,
+    last: Option<Bytes>,
+    /// Columns read at which the cells are judged next: deleted and expired ones do not count, so it may take more.
+    judge_at: usize,
+}
+
+impl FirstColumns {
+    pub(crate) fn new(wanted: u32) -> Self {
+        let wanted = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
+        Self {
+            wanted,
+            columns: 0,
+            last: None,
+            judge_at: wanted,
+        }
+    }
+
+    /// Whether what was read before an overflow cell of this column is enough; it is cut to whole columns then. `shown` answers the
+    /// columns that some cells show.
+    pub(crate) fn enough(
+        &mut self,
+        column: &Bytes,
+        cells: &mut FamilyCells,
+        shown: impl FnOnce(Vec<StoredCell>) -> usize,
+    ) -> bool {
+        if self.last.as_ref() == Some(column) {
+            return false;
+        }
+        let whole = self.columns;
+        self.columns += 1;
+        self.last = Some(column.clone());
+        if whole < self.judge_at {
+            return false;
+        }
+        self.judge_at = whole.saturating_mul(2);
+        if shown(cells.before(column)) < self.wanted {
+            return false;
+        }
+        cells.cut(column);
+        true
+    }
+}
+
+/// How many columns stored cells of a family show.
+pub(crate) fn columns_shown(
+    row: &Bytes,
+    wanted: &Wanted<'_>,
+    query: &Query,
+    cells: Vec<StoredCell>,
+    now: i64,
+) -> usize {
+    let mut out = Vec::new();
+    answer(row, wanted, query, cells, now, &mut out);
+    out.chunk_by(|a, b| a.qualifier == b.qualifier).count()
 }
 
 /// Counts the bytes of a row that is read whole.
@@ -192,6 +268,8 @@ pub(crate) struct RowRead<'a> {
     pub(crate) query: &'a Query,
     /// For TTL, ms.
     pub(crate) now: i64,
+    /// Of each family the first so many columns are enough; more may come.
+    pub(crate) first_columns: Option<u32>,
 }
 
 /// Leave to make cache entries of what is read of a row.
@@ -331,12 +409,47 @@ impl<'a> RowRead<'a> {
                 qualifiers: family.qualifiers,
                 stop: Stop::of(&Rules::of(family.family), query, &family.family.name, now),
             };
-            columns
-                .load(snapshot, &prefix, query, &mut budget, &mut cells)
-                .await?;
+            match self.first_columns.filter(|_| !query.raw) {
+                None => {
+                    columns
+                        .load(snapshot, &prefix, query, &mut budget, &mut cells)
+                        .await?;
+                }
+                Some(first) => {
+                    self.load_first(snapshot, &prefix, family, first, &mut budget, &mut cells)
+                        .await?;
+                }
+            }
             answer(self.row, family, query, cells.merged(), now, &mut out);
         }
         Ok(out)
+    }
+
+    /// Adds the overflow cells of the first columns that show something.
+    async fn load_first(
+        &self,
+        snapshot: &DbSnapshot,
+        prefix: &[u8],
+        wanted: &Wanted<'_>,
+        first: u32,
+        budget: &mut RowBudget,
+        cells: &mut FamilyCells,
+    ) -> Result<()> {
+        let mut first = FirstColumns::new(first);
+        let whole = key::overflow_prefix(prefix, wanted.family.id);
+        let mut entries = scan(snapshot, &whole, self.query).await?;
+        while let Some(entry) = next(&mut entries).await? {
+            budget.take(entry.key.len() + entry.value.len())?;
+            let place = key::place(entry.key.slice(prefix.len()..))?;
+            let shown = |cells| columns_shown(self.row, wanted, self.query, cells, self.now);
+            if let Place::Overflow { qualifier, .. } = &place
+                && first.enough(qualifier, cells, shown)
+            {
+                break;
+            }
+            cells.take(place, entry.value)?;
+        }
+        Ok(())
     }
 }
 

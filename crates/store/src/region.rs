@@ -283,6 +283,20 @@ impl<E: Env> Region<E> {
     /// # Errors
     /// `WrongRegion`, `NoSuchColumnFamily`, `NotServingRegion` once closed, `RowTooBig`, `Corrupt`, `Io`.
     pub async fn get(&self, row: &[u8], query: &Query) -> Result<Vec<Cell>> {
+        self.get_first(row, query, None).await
+    }
+
+    /// As [`Self::get`], for a caller that looks only at so many first columns of each family: a wide row may be answered without the
+    /// others.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn get_first(
+        &self,
+        row: &[u8],
+        query: &Query,
+        first_columns: Option<u32>,
+    ) -> Result<Vec<Cell>> {
         self.check_row(row)?;
         let database = &self.shared.database;
         let _open = database.begin().await?;
@@ -293,6 +307,7 @@ impl<E: Env> Region<E> {
             row: &Bytes::copy_from_slice(row),
             query,
             now: database.clock.wall_ms(),
+            first_columns,
         };
         if let [only] = &at.wanted()?[..]
             && let Some(cells) = self.get_packed(&at, only).await?
@@ -353,6 +368,7 @@ impl<E: Env> Region<E> {
             row: &Bytes::copy_from_slice(row),
             query,
             now: database.clock.wall_ms(),
+            first_columns: None,
         };
         read.stored(&at.snapshot, None).await
     }

@@ -15,7 +15,7 @@ use slatedb::{DbIterator, DbSnapshot, IterationOrder, KeyValue};
 
 use crate::error::from_slatedb;
 use crate::key::{self, Place, RowCodec};
-use crate::read::{self, FamilyCells, READ_AHEAD, RowBudget};
+use crate::read::{self, FamilyCells, FirstColumns, READ_AHEAD, RowBudget};
 use crate::region::{ReadPoint, RegionShared};
 
 /// Rows to scan, in row order whatever the direction: `start` is the lower end. Empty = open.
@@ -113,6 +113,8 @@ pub struct Scanner<E: Env> {
     /// Rows passed in a row with a hint to where the next is.
     passed: u32,
     read_ahead: usize,
+    /// Of each family the first so many columns are enough.
+    first_columns: Option<u32>,
     done: bool,
 }
 
@@ -139,7 +141,14 @@ impl<E: Env> Scanner<E> {
             ahead: None,
             passed: 0,
             read_ahead: READ_AHEAD,
+            first_columns: None,
         })
+    }
+
+    /// For a caller that looks only at so many first columns of each family: the others of a wide row may be left out. Backwards it
+    /// has no effect.
+    pub fn first_columns(&mut self, first: u32) {
+        self.first_columns = Some(first).filter(|_| !self.reversed && !self.query.raw);
     }
 
     /// For a caller that wants few rows: nothing is read beyond the blocks they are in. To be called before the first row.
@@ -203,7 +212,10 @@ impl<E: Env> Scanner<E> {
         match choose(&row) {
             Choice::Read => {
                 self.passed = 0;
-                let families = self.read_row(first, &prefix).await?;
+                let families = match self.first_columns {
+                    None => self.read_row(first, &prefix).await?,
+                    Some(columns) => self.read_first(first, &prefix, &row, columns).await?,
+                };
                 self.skip_past(&prefix);
                 let cells = self.answer(&row, families)?;
                 Ok(match cells.is_empty() {
@@ -335,6 +347,57 @@ impl<E: Env> Scanner<E> {
             for cells in families.values_mut() {
                 cells.overflow.reverse();
             }
+        }
+        Ok(families)
+    }
+
+    /// The same, but of a wide family only the first columns that show something.
+    async fn read_first(
+        &mut self,
+        first: KeyValue,
+        prefix: &Bytes,
+        row: &Bytes,
+        columns: u32,
+    ) -> Result<BTreeMap<u16, FamilyCells>> {
+        let descriptor = self.region.descriptor();
+        let now = self.region.database.clock.wall_ms();
+        let mut families = BTreeMap::new();
+        let mut budget = RowBudget::default();
+        let mut reading = (0, FirstColumns::new(columns));
+        let mut next = Some(first);
+        while let Some(entry) = next {
+            if !entry.key.starts_with(prefix) {
+                self.ahead = Some(entry);
+                break;
+            }
+            budget.take(entry.key.len() + entry.value.len())?;
+            let place = key::place(entry.key.slice(prefix.len()..))?;
+            let mut enough = false;
+            if let Place::Overflow {
+                family, qualifier, ..
+            } = &place
+            {
+                if reading.0 != *family {
+                    reading = (*family, FirstColumns::new(columns));
+                }
+                let wanted = read::wanted(&descriptor, &self.query)?;
+                let wanted = wanted.into_iter().find(|it| it.family.id == *family);
+                // Of a family that is not wanted nothing is enough already.
+                enough = wanted.is_none_or(|wanted| {
+                    let cells = families.entry(*family).or_default();
+                    let shown = |cells| read::columns_shown(row, &wanted, &self.query, cells, now);
+                    reading.1.enough(qualifier, cells, shown)
+                });
+            }
+            if enough {
+                let target = key::after_family(prefix, reading.0);
+                if let Some(entries) = &mut self.entries {
+                    entries.seek(target).await.map_err(|e| from_slatedb(&e))?;
+                }
+            } else {
+                read::collect(&mut families, place, entry.value)?;
+            }
+            next = self.next_entry().await?;
         }
         Ok(families)
     }

@@ -1,11 +1,14 @@
 //! The read path equals a naive model over random histories: every kind of delete, equal timestamps, versions, TTL with a clock that
-//! moves, flushes and compactions between, rows that turn wide and narrow again, the row cache warm, snapshots open.
+//! moves, flushes and compactions between, rows that turn wide and narrow again, the row cache warm, snapshots open. Also who wants
+//! only the first columns sees them right, and does not read the others.
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod common;
 #[path = "common/fault.rs"]
 mod fault;
+#[path = "common/fault_store.rs"]
+mod fault_store;
 #[path = "common/scenarios.rs"]
 mod scenarios;
 
@@ -18,10 +21,11 @@ use cadastre_store::{ReadPoint, Region, RowRange, Store};
 use cadastre_types::{Cell, CellType, FamilyDescriptor, Qualifiers, Query};
 use common::*;
 use fault::{FaultDisk, FaultEnv};
+use fault_store::{FaultStore, When};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use scenarios::{region_spec, small};
+use scenarios::{region_spec, run_on, small};
 
 /// The family's TTL where it has one, ms.
 const TTL_MS: i64 = 3_600_000;
@@ -266,6 +270,45 @@ async fn scan_rows(
     rows.into_iter().collect()
 }
 
+/// The lines of the first columns.
+fn first_of(lines: &[String], columns: u32) -> Vec<String> {
+    let column = |line: &String| line.split('@').next().unwrap().to_owned();
+    let mut seen: Vec<String> = lines.iter().map(column).collect();
+    seen.dedup();
+    seen.truncate(columns as usize);
+    let first = lines.iter().filter(|line| seen.contains(&column(line)));
+    first.cloned().collect()
+}
+
+/// Who wants only the first columns of each row sees those; more may come.
+async fn compare_first(region: &Region<FaultEnv>, expected: &Shown, max: u32) {
+    for columns in [1, 3] {
+        let at = region.read_point().await.unwrap();
+        let scanner = region.scan(RowRange::all(), false, versions(max), at);
+        let mut scanner = scanner.await.unwrap();
+        scanner.first_columns(columns);
+        let mut seen = Shown::new();
+        while let Some(cells) = scanner.next_row().await.unwrap() {
+            let lines = first_of(&show(&cells), columns);
+            seen.insert(cells[0].row[1] - b'0', lines);
+        }
+        let wanted = expected
+            .iter()
+            .map(|(row, lines)| (*row, first_of(lines, columns)));
+        assert_eq!(seen, wanted.collect(), "scan of {columns} columns");
+        for row in 0..3 {
+            let name = row_name(row);
+            let query = versions(max);
+            let first = region.get_first(name.as_bytes(), &query, Some(columns));
+            assert_eq!(
+                first_of(&show(&first.await.unwrap()), columns),
+                first_of(expected.get(&row).map_or(&[], Vec::as_slice), columns),
+                "row {row}, {columns} columns"
+            );
+        }
+    }
+}
+
 /// Everything that can be asked equals the model.
 async fn compare(region: &Region<FaultEnv>, model: &Model, table: Table, now: i64) {
     for max in [1, 2, 9] {
@@ -278,6 +321,7 @@ async fn compare(region: &Region<FaultEnv>, model: &Model, table: Table, now: i6
                 "scan, {max} versions"
             );
         }
+        compare_first(region, &expected, max).await;
         for row in 0..3 {
             let of_row = expected.get(&row).cloned().unwrap_or_default();
             // Twice: from the database, and maybe from the row cache.
@@ -422,4 +466,68 @@ fn reads_equal_a_naive_model_over_random_histories() {
     if let Err(error) = result {
         panic!("{error}");
     }
+}
+
+#[test]
+fn of_a_wide_row_only_the_first_columns_are_read() {
+    const CHUNKS: u32 = 20;
+    let bucket = FaultStore::new(When::Before);
+    let calls = Arc::clone(&bucket.calls);
+    run_on(1, FaultDisk::default(), move |env| async move {
+        let store = Store::open(env.clone(), Arc::new(bucket), config())
+            .await
+            .unwrap();
+        let table = descriptor(vec![FamilyDescriptor::new("f"), FamilyDescriptor::new("g")]);
+        let region = store.open_region(region_spec(&table, 1)).await.unwrap();
+        let value = "v".repeat(100);
+        for chunk in 0..CHUNKS {
+            let cell = |n: u32| put("wide", "f", &format!("q{:05}", chunk * 520 + n), 1, &value);
+            write(&env, &region, (0..520).map(cell).collect()).await;
+        }
+        let others = vec![
+            put("wide", "g", "x", 1, "g"),
+            put("wider", "f", "a", 1, "next"),
+        ];
+        write(&env, &region, others).await;
+        region.flush().await.unwrap();
+        let mut read = Vec::new();
+        for first in [None, Some(1), Some(3)] {
+            region.clear_cache();
+            calls.fail(0);
+            let cells = region.get_first(b"wide", &Query::default(), first).await;
+            let by_get = calls.made();
+            let cells = cells.unwrap();
+            assert_eq!(
+                cells.last().unwrap().value,
+                "g",
+                "the other family is there"
+            );
+            region.clear_cache();
+            calls.fail(0);
+            let at = region.read_point().await.unwrap();
+            let scanner = region.scan(RowRange::all(), false, Query::default(), at);
+            let mut scanner = scanner.await.unwrap();
+            if let Some(first) = first {
+                scanner.first_columns(first);
+            }
+            let row = scanner.next_row().await.unwrap().unwrap();
+            let by_scan = calls.made();
+            assert_eq!(show(&row), show(&cells));
+            let next = scanner.next_row().await.unwrap().unwrap();
+            assert_eq!(show(&next), ["f:a@1=next"]);
+            read.push((cells.len(), by_get, by_scan));
+        }
+        let [(all, gets, scans), one, three] = read[..] else {
+            unreachable!("three reads")
+        };
+        assert_eq!((all, one.0, three.0), (CHUNKS as usize * 520 + 1, 2, 4));
+        for (_, by_get, by_scan) in [one, three] {
+            assert!(by_get * 5 < gets, "{by_get} of {gets} calls of the bucket");
+            assert!(
+                by_scan * 2 < scans,
+                "{by_scan} of {scans} calls of the bucket"
+            );
+        }
+        store.close().await.unwrap();
+    });
 }

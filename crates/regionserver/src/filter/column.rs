@@ -20,6 +20,10 @@ impl Filter for ColumnCountGet {
     fn all_remaining_filtered(&self) -> bool {
         self.count > self.limit
     }
+    fn columns_wanted(&self) -> Option<u32> {
+        // One more ends the scan.
+        u32::try_from(self.limit.max(0).saturating_add(1)).ok()
+    }
     fn cell(&mut self, _cell: &Cell) -> Verdict {
         self.count += 1;
         if self.count > self.limit {
@@ -41,6 +45,12 @@ pub(super) struct ColumnPagination {
 impl Filter for ColumnPagination {
     fn reset(&mut self) {
         self.count = 0;
+    }
+    fn columns_wanted(&self) -> Option<u32> {
+        if self.column_offset.is_some() {
+            return None;
+        }
+        u32::try_from(self.offset.max(0).saturating_add(self.limit.max(0))).ok()
     }
     fn cell(&mut self, cell: &Cell) -> Verdict {
         if let Some(first) = &self.column_offset {
@@ -119,6 +129,9 @@ impl Filter for FirstKeyOnly {
     fn reset(&mut self) {
         self.found = false;
     }
+    fn columns_wanted(&self) -> Option<u32> {
+        Some(1)
+    }
     fn cell(&mut self, _cell: &Cell) -> Verdict {
         if std::mem::replace(&mut self.found, true) {
             Verdict::NEXT_ROW
@@ -153,6 +166,9 @@ pub(super) struct KeyOnly {
 }
 
 impl Filter for KeyOnly {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn transform(&self, cell: Cell) -> Cell {
         let value = if self.length_as_value {
             Bytes::copy_from_slice(&(cell.value.len() as u32).to_be_bytes())

@@ -58,6 +58,15 @@ impl Filter for And {
     fn needs_whole_row(&self) -> bool {
         self.0.iter().any(|filter| filter.needs_whole_row())
     }
+    fn columns_wanted(&self) -> Option<u32> {
+        // Those behind it see only what it lets through; it must see every cell itself.
+        let others = |filter: &&Box<dyn Filter>| filter.judges_whole_rows();
+        let first = self.0.iter().find(|filter| !others(filter))?;
+        first.columns_wanted()
+    }
+    fn judges_whole_rows(&self) -> bool {
+        self.0.iter().all(|filter| filter.judges_whole_rows())
+    }
 }
 
 /// One filter and how far it said one could go on without asking it.

@@ -4,8 +4,9 @@
 //! two things in one, so they are two here: is the cell let through, and how far may one go on without asking ([`Verdict`]).
 //!
 //! A scan asks by the key, before the row's cells are read ([`begin_row`]): HBase does so for every stored row, one without visible
-//! cells too. Of HBase's hints for seeking those to other rows are used ([`Filter::skips`]); a filter that would hint within a row
-//! simply rejects until the hint is reached, with the same outcome.
+//! cells too. Of HBase's hints for seeking those to other rows are used ([`Filter::skips`]), and that a filter ends the row behind its
+//! first columns ([`Filter::columns_wanted`]); a filter that would hint to somewhere within a row simply rejects until the hint is
+//! reached, with the same outcome.
 
 mod column;
 mod decode;
@@ -97,6 +98,14 @@ pub(crate) trait Filter: Send {
     fn row_cells(&mut self, _cells: &mut Vec<Cell>) {}
     /// Whether the row is dropped after all its cells were seen.
     fn drops_row(&mut self) -> bool {
+        false
+    }
+    /// How many columns of each family it looks at, at most: it lets nothing through behind them, and what comes there changes nothing.
+    fn columns_wanted(&self) -> Option<u32> {
+        None
+    }
+    /// Whether it lets either all cells of a row through or none.
+    fn judges_whole_rows(&self) -> bool {
         false
     }
     /// Whether [`Filter::drops_row`] or [`Filter::row_cells`] mean anything: such a filter needs the whole row.

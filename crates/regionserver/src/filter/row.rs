@@ -16,6 +16,9 @@ pub(super) struct Prefix {
 }
 
 impl Filter for Prefix {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn skips(&self, row: &[u8]) -> Skips {
         match !self.reversed && row < &self.prefix[..] {
             true => Skips::Until(self.prefix.clone()),
@@ -60,6 +63,9 @@ pub(super) struct InclusiveStop {
 }
 
 impl Filter for InclusiveStop {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn all_remaining_filtered(&self) -> bool {
         self.done
     }
@@ -80,6 +86,9 @@ pub(super) struct Page {
 }
 
 impl Filter for Page {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn all_remaining_filtered(&self) -> bool {
         self.accepted >= self.size
     }
@@ -100,6 +109,9 @@ pub(super) struct RandomRow {
 }
 
 impl Filter for RandomRow {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn reset(&mut self) {
         self.drop = false;
     }
@@ -152,6 +164,9 @@ fn next_fuzzy(key: &FuzzyKey, row: &[u8], at: usize) -> Option<Vec<u8>> {
 }
 
 impl Filter for FuzzyRow {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn skips(&self, row: &[u8]) -> Skips {
         let mut nearest: Option<Vec<u8>> = None;
         for key in &self.keys {
@@ -205,6 +220,9 @@ pub(super) struct MultiRowRange {
 }
 
 impl Filter for MultiRowRange {
+    fn judges_whole_rows(&self) -> bool {
+        true
+    }
     fn skips(&self, row: &[u8]) -> Skips {
         // Behind a start that is excluded the next row may be within.
         let near = |range: &Range| row >= &range.start[..] && range.is_before_stop(row);

@@ -307,3 +307,53 @@ fn dependent_column() {
     };
     assert_eq!(values(&mut filter, 9), ["x3"]);
 }
+
+#[test]
+fn filters_say_how_many_columns_they_look_at() {
+    fn first() -> Box<dyn Filter> {
+        Box::new(FirstKeyOnly::default())
+    }
+    fn pages() -> Box<dyn Filter> {
+        Box::new(Page {
+            size: 5,
+            accepted: 0,
+        })
+    }
+    fn keys() -> Box<dyn Filter> {
+        Box::new(KeyOnly {
+            length_as_value: false,
+        })
+    }
+    fn value() -> Box<dyn Filter> {
+        Box::new(Value(test(CompareOp::Equal, "x2")))
+    }
+    fn of_column(limit: i64, offset: i64, column_offset: Option<Bytes>) -> Box<dyn Filter> {
+        Box::new(ColumnPagination {
+            limit,
+            offset,
+            column_offset,
+            count: 0,
+        })
+    }
+    let and = |filters| Box::new(And(filters)) as Box<dyn Filter>;
+    let cases: Vec<(Box<dyn Filter>, Option<u32>)> = vec![
+        (first(), Some(1)),
+        (Box::new(ColumnCountGet { limit: 3, count: 0 }), Some(4)),
+        (of_column(3, 2, None), Some(5)),
+        (of_column(i64::MAX, 2, None), None),
+        (of_column(3, 0, Some(Bytes::from_static(b"c"))), None),
+        (keys(), None),
+        (value(), None),
+        // RowCounter's.
+        (and(vec![first(), keys()]), Some(1)),
+        (and(vec![pages(), keys(), first()]), Some(1)),
+        (and(vec![and(vec![pages()]), first(), value()]), Some(1)),
+        // The first value that agrees may stand anywhere.
+        (and(vec![value(), first()]), None),
+        (and(vec![]), None),
+        (Box::new(Or::new(vec![first(), first()])), None),
+    ];
+    for (at, (filter, wanted)) in cases.iter().enumerate() {
+        assert_eq!(filter.columns_wanted(), *wanted, "case {at}");
+    }
+}

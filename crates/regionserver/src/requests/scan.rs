@@ -105,9 +105,12 @@ pub(crate) async fn open_here<E: Env>(
     let region = &hosted.region;
     let at = region.read_point().await?;
     let read_point = at.sequence();
-    let scanner = region
+    let mut scanner = region
         .scan(row_range(&scan), scan.reversed, query, at)
         .await?;
+    if let Some(first) = filter.as_ref().and_then(RowFilter::columns_wanted) {
+        scanner.first_columns(first);
+    }
     Ok(OpenScanner::new(
         Arc::clone(hosted),
         scan,
