@@ -1,24 +1,26 @@
 #!/bin/bash
 # Kills a server with kill -9 under load from HBase's own client, again and again, and checks that nothing acknowledged is lost.
-#   run.sh --binary PATH [--rounds N] [--max-seconds S] [--writers N] [--seed N] [--start-seconds S] [--keep DIR]
+#   run.sh --binary PATH [--rounds N] [--lanes N] [--max-seconds S] [--writers N] [--seed N] [--start-seconds S] [--keep DIR]
 #   run.sh --self-test       the checker against hand-made faulty histories
 #   run.sh --check JOURNAL   the checker against a kept journal
-# PATH start --data DIR --json --zookeeper-port P --master-port P --region-server-port P must print one JSON line with "event":"ready" and "pid".
+# PATH start --data DIR --json --zookeeper-port P --master-port P --region-server-port P --admin-port 0 must print one JSON line with "event":"ready" and "pid".
 # --rounds 10, --max-seconds 120, --writers 6, --start-seconds 60 (how long a start may take) unless given; --seed: at random.
+# --lanes 1: so many servers at the same time, each with its part of the rounds, its own load, ports and folder, and the seed plus its number.
 # --keep: data, journal and server log stay there (after a failure they stay in any case).
 # Environment: CADASTRE_TEST_CACHE   downloads and compiled classes (default $HOME/.cache/cadastre-tests)
 # Prints last "N passed, N failed". Exit code: 0 all passed, 1 some failed, 2 something missing.
 set -euo pipefail
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CADASTRE_TEST_CACHE:-$HOME/.cache/cadastre-tests}
-binary='' rounds=10 seconds=120 writers=6 seed=$((RANDOM * 32768 + RANDOM)) start=60 keep='' self_test='' check=''
+binary='' rounds=10 lanes=1 seconds=120 writers=6 seed=$((RANDOM * 32768 + RANDOM)) start=60 keep='' self_test='' check=''
 while [ $# -gt 0 ]; do
   if [ "$1" = --self-test ]; then self_test=1; shift; continue; fi
   [ $# -ge 2 ] || usage
   case $1 in
     --binary) binary=$2 ;;
     --rounds) rounds=$2 ;;
+    --lanes) lanes=$2 ;;
     --max-seconds) seconds=$2 ;;
     --writers) writers=$2 ;;
     --seed) seed=$2 ;;
@@ -53,13 +55,31 @@ if [ -n "$keep" ]; then
 else
   work=$(mktemp -d "${TMPDIR:-/tmp}/cadastre-kill.XXXXXX")
 fi
+lane() { # its number; keeps what it says in its folder
+  local own=$work rc=0 part=$((rounds / lanes + ($1 < rounds % lanes)))
+  if [ "$lanes" -gt 1 ]; then own=$work/lane-$1; mkdir -p "$own"; fi
+  # Bounded from outside too: the last round may take its time, a hanging client may not.
+  timeout -k 10 $((seconds + 400)) java -Xmx512m -cp "$dir:$here/../clients:$cache/java2/lib/*" Kill --binary "$(realpath "$binary")" --rounds "$part" \
+    --max-seconds "$seconds" --writers "$writers" --seed $((seed + $1)) --start-seconds "$start" --work "$own" 2> "$own/client.log" \
+    | { if [ "$lanes" -gt 1 ]; then sed -u "s/^/lane $1: /"; else cat; fi; } | tee "$own/said" || rc=$?
+  # Whoever ends without having counted has failed.
+  if ! tail -n 1 "$own/said" | grep -q ' passed, '; then
+    tail -n 20 "$own/client.log" >&2
+    echo '0 passed, 1 failed' | tee -a "$own/said"
+    rc=1
+  fi
+  return $rc
+}
+jobs=()
+for ((n = 0; n < lanes; n++)); do lane "$n" & jobs+=($!); done
 rc=0
-# Bounded from outside too: the last round may take its time, a hanging client may not.
-timeout -k 10 $((seconds + 400)) java -Xmx512m -cp "$dir:$here/../clients:$cache/java2/lib/*" Kill --binary "$(realpath "$binary")" --rounds "$rounds" \
-  --max-seconds "$seconds" --writers "$writers" --seed "$seed" --start-seconds "$start" --work "$work" 2> "$work/client.log" || rc=$?
-case $rc in
-  0) [ -n "$keep" ] || rm -rf "$work" ;;
-  1) echo "kept: $work" >&2 ;;
-  *) tail -n 20 "$work/client.log" >&2; echo "kept: $work" >&2; echo "0 passed, 1 failed"; rc=1 ;;
-esac
+for job in "${jobs[@]}"; do wait "$job" || rc=1; done
+if [ "$lanes" -gt 1 ]; then
+  # The sums of all lanes.
+  cat "$work"/lane-*/said | awk '
+    / rounds, .* acknowledged/ { for (i = 2; i <= NF; i++) { if ($i == "rounds,") r += $(i - 1); if ($i == "acknowledged,") a += $(i - 1) } }
+    / passed, [0-9]+ failed$/ { p += $(NF - 3); f += $(NF - 1) }
+    END { print r + 0 " rounds, " a + 0 " acknowledged"; print p + 0 " passed, " f + 0 " failed" }'
+fi
+if [ $rc = 0 ]; then [ -n "$keep" ] || rm -rf "$work"; else echo "kept: $work" >&2; fi
 exit $rc

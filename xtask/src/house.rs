@@ -1,4 +1,5 @@
-//! Rules of the house that no other tool checks: which crate may know which, licences, file sizes, module headers.
+//! Rules of the house that no other tool checks: which crate may know which, licences, file sizes, module headers, tests that the
+//! documents name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -118,12 +119,16 @@ const LICENCES: &[&str] = &[
 /// Longest file without its tests, lines.
 const FILE_MAX: usize = 800;
 
+/// The document that names, between backticks, the test of every rule.
+const NAMES_TESTS: &str = "docs/correctness.md";
+
 pub(crate) fn check() -> Result<(), String> {
     let metadata = metadata()?;
     let mut faults = Vec::new();
     directions(&metadata, &mut faults);
     licences(&metadata, &mut faults);
-    files(&mut faults)?;
+    let sources = files(&mut faults)?;
+    named_tests(&sources, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }
@@ -224,7 +229,9 @@ fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-fn files(faults: &mut Vec<String>) -> Result<(), String> {
+/// Checks every file of ours; answers all of them, one behind the other.
+fn files(faults: &mut Vec<String>) -> Result<String, String> {
+    let mut sources = String::new();
     let mut found = Vec::new();
     for dir in ["crates", "xtask/src"] {
         rust_files(Path::new(dir), &mut found)?;
@@ -253,6 +260,26 @@ fn files(faults: &mut Vec<String>) -> Result<(), String> {
                 path.display()
             ));
         }
+        sources.push_str(&source);
+    }
+    Ok(sources)
+}
+
+/// Names between backticks, of the form that tests have.
+fn names(text: &str) -> BTreeSet<&str> {
+    let is_name = |word: &&str| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        word.contains('_') && word.bytes().all(plain) && !word.ends_with('_')
+    };
+    text.split('`').skip(1).step_by(2).filter(is_name).collect()
+}
+
+fn named_tests(sources: &str, faults: &mut Vec<String>) -> Result<(), String> {
+    let text = std::fs::read_to_string(NAMES_TESTS).map_err(|error| error.to_string())?;
+    for name in names(&text) {
+        if !sources.contains(&format!("fn {name}(")) {
+            faults.push(format!("{NAMES_TESTS}: there is no test {name}"));
+        }
     }
     Ok(())
 }
@@ -260,6 +287,12 @@ fn files(faults: &mut Vec<String>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_tests() {
+        let text = "| `t1_a_cut` | `cargo xtask` and `t10_…`, `Durability`, `b_2` |";
+        assert_eq!(Vec::from_iter(names(text)), ["b_2", "t1_a_cut"]);
+    }
 
     #[test]
     fn licence_expressions() {

@@ -22,11 +22,13 @@ pub(crate) const ALL: &[&str] = &[
     "masters",
 ];
 
-/// Seeds of the whole-server simulation in CI. Shared out among the cores: a simulation is one thread.
+/// Seeds of the whole-server simulation in CI, and of the store's alone. Shared out among the cores: a simulation is one thread.
 const SIM_SEEDS: usize = 100;
+const STORE_SEEDS: usize = 60;
 
-/// Rounds of `kill -9` in CI, and their bound in seconds. The whole thousand: tests/kill/run.sh --rounds 1000.
+/// Rounds of `kill -9` in CI, how many servers share them, and the bound in seconds. The whole thousand: tests/kill/run.sh --rounds 1000.
 const KILL_ROUNDS: &str = "100";
+const KILL_LANES: &str = "4";
 const KILL_SECONDS: &str = "240";
 
 /// Random rules and conditions against brute force, in a build for tests: half a minute on two cores. More by command:
@@ -87,6 +89,8 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
                 BINARY,
                 "--rounds",
                 KILL_ROUNDS,
+                "--lanes",
+                KILL_LANES,
                 "--max-seconds",
                 KILL_SECONDS,
             ],
@@ -192,19 +196,26 @@ fn long() -> Result<(), String> {
     Ok(())
 }
 
-/// The simulated seeds, a part of them on each core, from the build that the unit tests have made.
+/// The simulated seeds, by the program that the unit tests have made: with its own tests, since without those the dependencies would have
+/// other features, and SlateDB be compiled again.
 fn sim() -> Result<(), String> {
-    cargo(&[&["build"], WORKSPACE, &["--bin", "sim"]].concat())?;
+    finish(cargo_test(&["--no-run", "--test", "storage"]))?;
+    seeds(&[], SIM_SEEDS)?;
+    seeds(&["--store", "--quiet"], STORE_SEEDS)
+}
+
+/// Seeds of one kind, a part of them on each core.
+fn seeds(kind: &[&str], count: usize) -> Result<(), String> {
     let sim = std::env::current_exe()
         .map_err(|error| error.to_string())?
         .with_file_name("sim");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let part = SIM_SEEDS.div_ceil(cores);
+    let part = count.div_ceil(cores);
     let mut running = Vec::new();
-    for from in (0..SIM_SEEDS).step_by(part) {
-        let seeds = format!("{from}..{}", (from + part).min(SIM_SEEDS));
+    for from in (0..count).step_by(part) {
+        let seeds = format!("{from}..{}", (from + part).min(count));
         let mut command = Command::new(&sim);
-        command.args(["--seeds", &seeds]);
+        command.args(kind).args(["--seeds", &seeds]);
         println!("$ {command:?}");
         running.push((seeds, command.spawn().map_err(|error| error.to_string())?));
     }

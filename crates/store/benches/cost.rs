@@ -28,6 +28,8 @@ use cadastre_types::{
 };
 use common::{bytes, deadline, descriptor, env, local, spec};
 use rustix::time::{ClockId, clock_gettime};
+use slatedb::admin::AdminBuilder;
+use slatedb::config::CheckpointOptions;
 
 /// As in the server (facts/storage-engine.md, section 3).
 #[global_allocator]
@@ -38,6 +40,9 @@ const ROWS: u32 = 100_000;
 
 /// Rows of the table that is flushed while it is read: 128 MB.
 const FLUSHED_ROWS: u32 = 128 * 1024;
+
+/// How often a step is repeated that takes milliseconds.
+const STEPS: u32 = 50;
 
 /// How long one line is measured.
 const LINE: Duration = Duration::from_secs(2);
@@ -116,6 +121,8 @@ struct Meter {
     begun: Instant,
     cpu: Duration,
     latencies: Vec<Duration>,
+    /// Processor and real time of the steps alone, where something else goes on between them.
+    steps: Option<(Duration, Duration)>,
 }
 
 impl Meter {
@@ -124,7 +131,19 @@ impl Meter {
             begun: Instant::now(),
             cpu: cpu(),
             latencies: Vec::new(),
+            steps: None,
         }
+    }
+
+    /// Measures one step; what goes on between steps is not counted.
+    async fn step<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let (begun, spent) = (Instant::now(), cpu());
+        let done = work.await;
+        self.lap(begun);
+        let (all_spent, all_wall) = self.steps.get_or_insert_default();
+        *all_spent += cpu() - spent;
+        *all_wall += begun.elapsed();
+        done
     }
 
     fn goes_on(&self) -> bool {
@@ -137,8 +156,8 @@ impl Meter {
 
     /// Prints the line: processor time per `each` of an operation's `units`.
     fn print(mut self, what: &str, units: u32) {
-        let spent = cpu() - self.cpu;
-        let wall = self.begun.elapsed();
+        let whole = (cpu() - self.cpu, self.begun.elapsed());
+        let (spent, wall) = self.steps.unwrap_or(whole);
         let operations = u32::try_from(self.latencies.len()).unwrap().max(1);
         self.latencies.sort_unstable();
         let at = |part: f64| {
@@ -558,6 +577,82 @@ async fn idle(env: RealEnv, dir: std::path::PathBuf, count: u32) {
     store.close().await.unwrap();
 }
 
+/// Steps in the life of a region.
+async fn steps(env: RealEnv, dir: std::path::PathBuf) {
+    let store = store(&env, &dir, WalSync::Write).await;
+    let whole = RegionInfo::new(
+        TableName::parse("t").unwrap(),
+        Bytes::new(),
+        Bytes::new(),
+        1,
+    );
+    let of = |info: &RegionInfo| RegionSpec {
+        info: info.clone(),
+        descriptor: table(),
+        expected_epoch: None,
+    };
+    let region = store.open_region(of(&whole)).await.unwrap();
+    load(&env, &region, ROWS, Shape::OneByOneKb).await;
+    region.flush().await.unwrap();
+    region.compact(true).await.unwrap();
+    region.close().await.unwrap();
+    head("Open, close, checkpoint and clone of a region of 100 MB");
+    let (mut open, mut close) = (Meter::start(), Meter::start());
+    for _ in 0..STEPS {
+        let region = open.step(store.open_region(of(&whole))).await.unwrap();
+        close.step(region.close()).await.unwrap();
+    }
+    open.print("open", 1);
+    close.print("close with nothing to flush", 1);
+    let mut close = Meter::start();
+    for n in 0..STEPS {
+        let region = store.open_region(of(&whole)).await.unwrap();
+        for row in 0..1000 {
+            let cells = Shape::OneByOneKb.cells(&key(row), i64::from(n) + 2);
+            put(&env, &region, cells, Durability::SyncWal).await;
+        }
+        close.step(region.close()).await.unwrap();
+    }
+    close.print("close with 1 MB to flush", 1);
+    checkpoints(&dir, &whole).await;
+    clones(&store, &whole).await;
+    store.close().await.unwrap();
+}
+
+/// SlateDB's checkpoints of a closed region: what a clone makes of its source.
+async fn checkpoints(dir: &Path, info: &RegionInfo) {
+    let path = format!("data/default/t/{}", info.encoded_name());
+    let options = CheckpointOptions {
+        lifetime: Some(Duration::from_secs(1)),
+        ..CheckpointOptions::default()
+    };
+    let admin = AdminBuilder::new(path, local(dir)).build();
+    let mut meter = Meter::start();
+    for _ in 0..STEPS {
+        let making = admin.create_detached_checkpoint(&options);
+        meter.step(making).await.unwrap();
+    }
+    meter.print("checkpoint", 1);
+}
+
+/// Two clones of half the keys each, and their taking back, which is not counted.
+async fn clones(store: &Store<RealEnv>, parent: &RegionInfo) {
+    let middle = key(ROWS / 2);
+    let half = |start: Bytes, end: Bytes| RegionInfo::new(parent.table.clone(), start, end, 2);
+    let halves = [
+        half(Bytes::new(), middle.clone()),
+        half(middle, Bytes::new()),
+    ];
+    let sources = std::slice::from_ref(parent);
+    let mut meter = Meter::start();
+    for _ in 0..STEPS {
+        let cloning = store.clone_regions(sources, &halves);
+        meter.step(cloning).await.unwrap();
+        store.discard_clones(sources, &halves).await.unwrap();
+    }
+    meter.print("split into two clones, a clone", 2);
+}
+
 fn group<F: Future<Output = ()> + Send + 'static>(
     name: &str,
     work: impl FnOnce(RealEnv, std::path::PathBuf) -> F,
@@ -585,6 +680,7 @@ fn main() {
     }
     group("wide", wide);
     group("background", background);
+    group("steps", steps);
     for count in [500, 2000] {
         group("idle", move |env, dir| idle(env, dir, count));
     }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use cadastre_env::Env;
 use cadastre_types::Result;
+use futures::future::try_join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use slatedb::SstReader;
-use slatedb::admin::Admin;
+use slatedb::{SstReader, VersionedManifest};
 
 use crate::cache::BlockCache;
 use crate::error::{from_object_store, from_slatedb};
+use crate::manifest;
 
 /// Directory of the regions of tables.
 const REGIONS: &str = "data";
@@ -25,6 +26,9 @@ const MANIFESTS: &str = "manifest";
 
 /// Memory of the check, bytes: for indexes, each block is looked at once.
 const CACHE_BYTES: u64 = 16 << 20;
+
+/// Blocks read at the same time: where the objects are far away, a start waits for each.
+const BLOCKS_AT_ONCE: usize = 16;
 
 /// Reads the databases at the root whole.
 ///
@@ -38,14 +42,17 @@ pub(crate) async fn root_databases<E: Env>(env: &E, objects: &Arc<dyn ObjectStor
         if name == REGIONS || !is_database(&**objects, &path).await? {
             continue;
         }
-        let (objects, opened) = (Arc::clone(objects), path);
+        let Some(manifest) = manifest::newest(env, objects, &name).await? else {
+            continue;
+        };
+        let objects = Arc::clone(objects);
         let reading = env.background("check of a database", async move {
-            database(opened, objects).await
+            files(path, objects, &manifest).await
         });
-        // A damaged manifest can be one over which SlateDB's decoder panics.
+        // SlateDB's decoder can panic over damage.
         let whole = reading.await.unwrap_or_else(|| {
             Err(slatedb::Error::data(
-                "its manifest cannot be decoded".to_owned(),
+                "its files cannot be decoded".to_owned(),
             ))
         });
         whole.map_err(|e| from_slatedb(&e).context(format!("the database '{name}'")))?;
@@ -60,11 +67,11 @@ async fn is_database(objects: &dyn ObjectStore, path: &Path) -> Result<bool> {
     Ok(!listing.objects.is_empty())
 }
 
-async fn database(path: Path, objects: Arc<dyn ObjectStore>) -> Result<(), slatedb::Error> {
-    let admin = Admin::builder(path.clone(), Arc::clone(&objects)).build();
-    let Some(manifest) = admin.read_manifest(None).await? else {
-        return Ok(());
-    };
+async fn files(
+    path: Path,
+    objects: Arc<dyn ObjectStore>,
+    manifest: &VersionedManifest,
+) -> Result<(), slatedb::Error> {
     // Else the index would be read anew for every block.
     let cache = Arc::new(BlockCache::new(CACHE_BYTES));
     let reader = SstReader::new(path, objects, Some(cache), None);
@@ -73,8 +80,9 @@ async fn database(path: Path, objects: Arc<dyn ObjectStore>) -> Result<(), slate
         // Every block has a checksum; so do the index and the statistics.
         file.stats().await?;
         let blocks = file.index().await?.len();
-        for block in 0..blocks {
-            file.read_block(block).await?;
+        for from in (0..blocks).step_by(BLOCKS_AT_ONCE) {
+            let some = from..blocks.min(from + BLOCKS_AT_ONCE);
+            try_join_all(some.map(|block| file.read_block(block))).await?;
         }
     }
     Ok(())

@@ -17,7 +17,6 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use rand::RngCore;
 use slatedb::VersionedManifest;
-use slatedb::admin::Admin;
 use slatedb::{CloneSourceSpec, admin::AdminBuilder};
 use slatedb_common::clock::SystemClock;
 
@@ -25,6 +24,7 @@ use crate::clock::RegionClock;
 use crate::error::{from_object_store, from_slatedb};
 use crate::files;
 use crate::key::RowCodec;
+use crate::manifest;
 use crate::seal;
 use crate::store::{Store, region_path};
 
@@ -50,8 +50,7 @@ impl<E: Env> Store<E> {
         let mut sealed = true;
         for source in sources {
             let path = region_path(source);
-            let open = self.shared.open_database(&path);
-            if open.is_some_and(|open| !open.is_closed()) {
+            if self.shared.is_open(&path) {
                 return Err(not_ready(format!("{path} is open")));
             }
             match seal::read(objects, &path).await? {
@@ -123,16 +122,7 @@ impl<E: Env> Store<E> {
 
     /// The newest manifest of a database, if there is one.
     pub(crate) async fn read_manifest(&self, path: &str) -> Result<Option<VersionedManifest>> {
-        let objects = Arc::clone(&self.shared.objects);
-        let database = path.to_owned();
-        let reading = self.shared.env.background("read manifest", async move {
-            let admin = Admin::builder(database, objects).build();
-            admin.read_manifest(None).await
-        });
-        reading
-            .await
-            .ok_or_else(|| interrupted("reading a manifest"))?
-            .map_err(|error| from_slatedb(&error).context(path))
+        manifest::newest(&self.shared.env, &self.shared.objects, path).await
     }
 
     async fn check_flushed(&self, path: &str) -> Result<()> {
@@ -141,8 +131,7 @@ impl<E: Env> Store<E> {
             .await?
             .filter(VersionedManifest::initialized)
             .ok_or_else(|| Error::corrupt(format!("{path} has no manifest")))?;
-        let replay_after = manifest.replay_after_wal_id();
-        if self.shared.has_unflushed(path, replay_after).await? {
+        if self.shared.has_unflushed(path, &manifest).await? {
             return Err(not_ready(format!(
                 "{path} has writes that are in the log only"
             )));

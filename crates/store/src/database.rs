@@ -11,7 +11,9 @@ use cadastre_env::{Clock, Env};
 use cadastre_types::{Code, Error, Result};
 use object_store::path::Path;
 use rand::RngCore;
-use slatedb::config::{CompressionCodec, FlushOptions, FlushType, WriteOptions};
+use slatedb::config::{
+    CheckpointOptions, CheckpointScope, CompressionCodec, FlushOptions, FlushType, WriteOptions,
+};
 use slatedb::wal::WriterInit;
 use slatedb::{Db, DbSnapshot, DbStatus, ErrorKind, MergeOperator, WriteBatch};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -39,6 +41,9 @@ const MEMTABLES_MAX: u64 = 3;
 
 /// How long a write waits for flushes and compactions before it is refused.
 const RELIEF_WAIT: Duration = Duration::from_secs(5);
+
+/// Life of a checkpoint that is made for the manifest that is written with it.
+const MANIFEST_WRITE_LIFE: Duration = Duration::from_secs(1);
 
 /// Tries of a write whose sequence number was taken by another. Two writers collide at most once per backpressure wait.
 const SEQUENCE_TRIES: usize = 64;
@@ -358,7 +363,7 @@ impl<E: Env> Database<E> {
     }
 
     /// Writes a batch; answers its sequence number once it is visible in memory. `prepare` gets the number the write will have.
-    pub(crate) async fn write(&self, prepare: impl Fn(u64) -> Prepared) -> Result<u64> {
+    pub(crate) async fn write(&self, mut prepare: impl FnMut(u64) -> Prepared) -> Result<u64> {
         for _ in 0..SEQUENCE_TRIES {
             // Drawn and sent without an await between, so numbers reach SlateDB in order; only its backpressure may turn two
             // round, and then it refuses the lower one and nothing has happened.
@@ -423,6 +428,26 @@ impl<E: Env> Database<E> {
         self.relieve();
         self.store.wake.notify_one();
         Ok(())
+    }
+
+    /// Lets compactions know that snapshots have ended. What they know of open ones stands in the manifest, and is as old as this
+    /// writer's last write of it: after a flush under a long scan a major compaction would else drop nothing, until the next flush.
+    pub(crate) async fn forget_snapshots(&self) -> Result<()> {
+        let manifest = self.db.manifest();
+        if manifest.recent_snapshot_min_seq() >= manifest.last_l0_seq() {
+            return Ok(());
+        }
+        let options = CheckpointOptions {
+            lifetime: Some(MANIFEST_WRITE_LIFE),
+            ..CheckpointOptions::default()
+        };
+        let written = self
+            .db
+            .create_checkpoint(CheckpointScope::Durable, &options);
+        let written = written.await.map_err(|e| from_slatedb(&e));
+        written
+            .map(|_| ())
+            .map_err(|error| error.context(format!("writing the manifest of {}", self.path)))
     }
 
     /// Sequence number up to which everything is in the database's own files.

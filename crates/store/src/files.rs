@@ -211,11 +211,10 @@ impl Files {
         let mut now = BTreeMap::new();
         let mut sum = 0;
         for view in manifest.all_sst_views() {
-            let file = open(recipe, manifest, view)?;
-            let id = file.id().to_string();
+            let id = format!("{:?}", view.sst.id);
             let bytes = match known.get(&id) {
                 Some(bytes) => *bytes,
-                None => match file.stats().await {
+                None => match open(recipe, manifest, view)?.stats().await {
                     Ok(Some(stats)) => stats.raw_key_size + stats.raw_val_size,
                     Ok(None) => view.estimate_size(),
                     Err(error) => return Err(from_slatedb(&error)),

@@ -280,6 +280,7 @@ pub(crate) async fn compact_region<E: Env>(
     if major {
         // All of it: what is in memory too.
         database.flush().await?;
+        database.forget_snapshots().await?;
     }
     let wide = WideRows::default();
     let filters = CellFilters::new(

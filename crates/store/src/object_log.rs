@@ -22,8 +22,10 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use slatedb::wal::{WalError, WriterInit, WriterInitResult, WriterManifest};
 
-use crate::error::{from_object_store, from_slatedb};
+use crate::error::from_object_store;
 use crate::log::{SeenByLog, latest_tick};
+use crate::manifest;
+use crate::numbered::{name, number};
 pub(crate) use admin::ObjectAdmin;
 use replay::Replay;
 use writer::{Writer, WriterState};
@@ -75,15 +77,6 @@ fn unavailable(error: Error) -> WalError {
         return WalError::DataError(Arc::new(error));
     }
     WalError::Unavailable(Arc::new(error))
-}
-
-fn name(number: u64) -> String {
-    format!("{number:020}")
-}
-
-fn number(name: &str) -> Option<u64> {
-    let is_ours = name.len() == 20 && name.bytes().all(|byte| byte.is_ascii_digit());
-    is_ours.then(|| name.parse().ok()).flatten()
 }
 
 /// How a put ended.
@@ -252,11 +245,8 @@ impl<E: Env> Shared<E> {
 
     /// The epoch of the last opening, wherever it was.
     async fn last_epoch(&self) -> Result<u64> {
-        let path = Path::from(&*self.path);
-        let admin = slatedb::admin::Admin::builder(path, Arc::clone(&self.objects)).build();
-        let manifest = admin.read_manifest(None).await;
-        let manifest = manifest.map_err(|error| from_slatedb(&error))?;
-        Ok(manifest.map_or(0, |manifest| manifest.writer_epoch()))
+        let newest = manifest::newest(&self.env, &self.objects, &self.path).await?;
+        Ok(newest.map_or(0, |manifest| manifest.writer_epoch()))
     }
 }
 

@@ -17,6 +17,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use crate::error::from_object_store;
+use crate::numbered;
 use crate::store::StoreShared;
 
 /// Folder of the objects, at the store's root.
@@ -44,18 +45,16 @@ const SILENCE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_secs(1);
 
 fn object(code: u64) -> Path {
-    Path::from(FOLDER).join(format!("{code:020}"))
+    Path::from(FOLDER).join(numbered::name(code))
 }
 
 fn alive(code: u64) -> Path {
-    Path::from(ALIVE).join(format!("{code:020}"))
+    Path::from(ALIVE).join(numbered::name(code))
 }
 
 fn code(path: &Path) -> Result<u64> {
-    let name = path.filename().unwrap_or_default();
-    let is_code = name.len() == 20 && name.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = is_code.then(|| name.parse().ok()).flatten();
-    parsed.ok_or_else(|| Error::corrupt(format!("'{path}' is no start of a server")))
+    let code = path.filename().and_then(numbered::number);
+    code.ok_or_else(|| Error::corrupt(format!("'{path}' is no start of a server")))
 }
 
 async fn codes(objects: &dyn ObjectStore) -> Result<Vec<u64>> {

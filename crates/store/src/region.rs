@@ -104,9 +104,7 @@ impl<E: Env> Region<E> {
             RowCodec::Plain
         };
         let path = region_path(&spec.info);
-        if let Some(open) = store.open_database(&path)
-            && !open.is_closed()
-        {
+        if store.is_open(&path) {
             return Err(Error::invalid(format!("{path} is open here already")));
         }
         seal::check_none(&*store.objects, &path).await?;

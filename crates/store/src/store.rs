@@ -12,6 +12,7 @@ use cadastre_types::{Code, Error, RegionInfo, Result, TableDescriptor};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use slatedb::VersionedManifest;
 use slatedb::wal::WalAdmin;
 use tokio::sync::Notify;
 
@@ -175,6 +176,12 @@ impl<E: Env> StoreShared<E> {
         self.open_map().get(path).and_then(Weak::upgrade)
     }
 
+    /// Whether a database is open here.
+    pub(crate) fn is_open(&self, path: &str) -> bool {
+        let open = self.open_database(path);
+        open.is_some_and(|open| !open.is_closed())
+    }
+
     /// Whether one more database may be opened.
     pub(crate) fn check_room(&self) -> Result<()> {
         let mut open = self.open_map();
@@ -202,10 +209,16 @@ impl<E: Env> StoreShared<E> {
     }
 
     /// Whether a closed database has rows in its log that are not known to be in its own files.
-    pub(crate) async fn has_unflushed(&self, path: &str, replay_after: u64) -> Result<bool> {
+    pub(crate) async fn has_unflushed(
+        &self,
+        path: &str,
+        manifest: &VersionedManifest,
+    ) -> Result<bool> {
+        let replay_after = manifest.replay_after_wal_id();
         if self.config.shared_store {
             let admin = ObjectAdmin::new(self.env.clone(), Arc::clone(&self.objects));
-            return admin.has_unflushed(path, replay_after).await;
+            let flushed = manifest.last_l0_seq();
+            return admin.has_unflushed(path, replay_after, flushed).await;
         }
         Ok(self.log.has_unflushed(path, replay_after))
     }
@@ -357,8 +370,7 @@ impl<E: Env> Store<E> {
     /// When it is open here; `Io` from the object store.
     pub async fn delete_region(&self, info: &RegionInfo) -> Result<()> {
         let path = region_path(info);
-        let open = self.shared.open_database(&path);
-        if open.is_some_and(|open| !open.is_closed()) {
+        if self.shared.is_open(&path) {
             return Err(Error::invalid(format!(
                 "{path} is open: close the region before it is deleted"
             )));
@@ -378,6 +390,10 @@ impl<E: Env> Store<E> {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) => return Err(from_object_store(&error)),
             }
+        }
+        if self.shared.config.shared_store {
+            // Its log was among its objects.
+            return Ok(());
         }
         let lane = self.shared.log.lane_here();
         self.shared.log.forget_deleted(&path, &lane).await

@@ -21,6 +21,7 @@ use crate::packed::{self, Packed, StoredCell};
 use crate::read::{Columns, FamilyCells, RowBudget};
 use crate::region::RegionShared;
 use crate::retain::{Purpose, Rules, retain};
+use crate::row_cache::Entry;
 
 /// Operands of one key in the memtable: a get walks each, 0.4 to 2 us.
 const CHAIN_MAX: u8 = 16;
@@ -133,20 +134,17 @@ impl Change {
         }
     }
 
-    /// The packed value that the change leaves where this was before, if it may be cached.
-    fn leaves(&self, before: Option<Bytes>, sequence: u64) -> Option<Bytes> {
+    /// The packed value that the change, which was written so, leaves where this was before, if it may be cached.
+    fn leaves(&self, before: Option<Bytes>, written: Bytes) -> Option<Bytes> {
         let size = |value: &Option<Bytes>| value.as_ref().map_or(0, Bytes::len);
         let value = match self {
             Self::Operand { key, packed }
-                if !packed.overflow && packed.size() + size(&before) <= INSTALL_BYTES_MAX =>
+                if !packed.overflow && written.len() + size(&before) <= INSTALL_BYTES_MAX =>
             {
-                let operand = packed::encode(false, &numbered(&packed.cells, sequence));
                 // What cannot be merged the next read will tell of.
-                CellMerge.merge(key, before, operand).ok()?
+                CellMerge.merge(key, before, written).ok()?
             }
-            Self::Packed { packed, .. } if !packed.overflow => {
-                packed::encode(false, &numbered(&packed.cells, sequence))
-            }
+            Self::Packed { packed, .. } if !packed.overflow => written,
             _ => return None,
         };
         (value.len() <= INSTALL_BYTES_MAX).then_some(value)
@@ -224,24 +222,37 @@ impl Changes {
         self.push(Change::Delete { key });
     }
 
-    fn batch(&self, sequence: u64) -> Prepared {
+    /// What is written; `encoded` gets a value for each [`Change::packed_key`], and it is what is written where the key was `cached`.
+    fn batch(&self, sequence: u64, cached: &[Option<Entry>], encoded: &mut Vec<Bytes>) -> Prepared {
+        encoded.clear();
         let mut batch = WriteBatch::new();
-        let own = |cells: &[StoredCell]| numbered(cells, sequence);
+        let own =
+            |packed: &Packed| packed::encode(packed.overflow, &numbered(&packed.cells, sequence));
+        let mut keep = |value: Bytes| {
+            let is_cached = cached.get(encoded.len()).is_some_and(Option::is_some);
+            encoded.push(if is_cached { value } else { Bytes::new() });
+        };
         for change in &self.changes {
             match change {
                 Change::Operand { key, packed } => {
-                    batch.merge(key, packed::encode(packed.overflow, &own(&packed.cells)));
+                    let value = own(packed);
+                    batch.merge(key, &value);
+                    keep(value);
                 }
-                Change::Packed { key, packed } => batch.put_bytes(
-                    key.clone(),
-                    packed::encode(packed.overflow, &own(&packed.cells)),
-                ),
+                Change::Packed { key, packed } => {
+                    let value = own(packed);
+                    batch.put_bytes(key.clone(), value.clone());
+                    keep(value);
+                }
                 Change::Overflow { key, cell } => batch.put_bytes(
                     key.clone(),
                     packed::encode_overflow(&with_sequence(cell, sequence)),
                 ),
                 Change::Plain { key, value } => batch.put_bytes(key.clone(), value.clone()),
-                Change::Delete { key } => batch.delete(key),
+                Change::Delete { key } => {
+                    batch.delete(key);
+                    keep(Bytes::new());
+                }
             }
         }
         Prepared {
@@ -312,7 +323,9 @@ pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -
     let packed = || changes.changes.iter().filter_map(Change::packed_key);
     let prefixes = packed().map(|key| &key[..prefix_of(key)]);
     let (writing, old) = region.rows.begin_write(prefixes, packed());
-    let written = match database.write(|sequence| changes.batch(sequence)).await {
+    let mut encoded = Vec::new();
+    let prepare = |sequence| changes.batch(sequence, &old, &mut encoded);
+    let written = match database.write(prepare).await {
         Ok(sequence) => sequence,
         Err(error) => {
             if error.code() == Code::RegionTooBusy {
@@ -326,9 +339,9 @@ pub(crate) async fn apply<E: Env>(region: &RegionShared<E>, changes: &Changes) -
         .changes
         .iter()
         .filter_map(|change| Some((change, change.packed_key()?)));
-    for ((change, key), old) in cached.zip(old) {
+    for (((change, key), old), value) in cached.zip(old).zip(encoded) {
         if let Some(old) = old
-            && let Some(value) = change.leaves(old.value, written)
+            && let Some(value) = change.leaves(old.value, value)
         {
             writing.install(key.clone(), value, written);
         }

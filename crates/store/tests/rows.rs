@@ -463,6 +463,45 @@ fn t9_a_scanner_outlives_its_files() {
     });
 }
 
+/// What a scan kept while rows were deleted and flushed under it goes with a major compaction after it, also when nothing was written since.
+#[test]
+fn a_scan_that_has_ended_keeps_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = descriptor(vec![FamilyDescriptor::new("f").with("VERSIONS", "1")]);
+    run(dir.path(), |env| async move {
+        let (store, region) = fresh(&env, &table).await;
+        for n in 0..100 {
+            let cells = vec![put(&format!("r{n:02}"), "f", "q", 1, &"v".repeat(100))];
+            write(&env, &region, cells).await;
+        }
+        region.flush().await.unwrap();
+        let at = region.read_point().await.unwrap();
+        for n in 0..100 {
+            let kind = CellType::DeleteFamily;
+            let cells = vec![marker(&format!("r{n:02}"), "f", "", 2, kind)];
+            write(&env, &region, cells).await;
+        }
+        region.flush().await.unwrap();
+        region.compact(true).await.unwrap();
+        let raw = Query {
+            raw: true,
+            ..versions(5)
+        };
+        assert_eq!(get(&region, "r07", &raw).await.len(), 2, "under the scan");
+        assert_eq!(
+            scan_at(&region, at.clone()).await.len(),
+            100,
+            "of its moment"
+        );
+        drop(at);
+        region.compact(true).await.unwrap();
+        let left = get(&region, "r07", &raw).await;
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(region.load().store_file_bytes, 0, "{:?}", region.load());
+        store.close().await.unwrap();
+    });
+}
+
 /// One step of a history.
 #[derive(Debug, Clone)]
 enum Step {

@@ -15,8 +15,8 @@ use slatedb::VersionedManifest;
 use slatedb::wal::{WalAdmin, WalError, WalGc};
 
 use super::{ObjectLog, content, unavailable};
-use crate::error::from_slatedb;
 use crate::log::{NoGarbage, clone_begins};
+use crate::manifest;
 
 /// The logs' side of SlateDB's administration.
 pub(crate) struct ObjectAdmin<E: Env> {
@@ -29,19 +29,20 @@ impl<E: Env> ObjectAdmin<E> {
         Self { env, objects }
     }
 
-    /// Whether a closed database has rows in its log that are not in its files.
+    /// Whether a closed database has rows in its log that are not in its files: which have those up to the sequence number `flushed`, all
+    /// that is in objects up to `replay_after` among them.
     ///
     /// # Errors
     /// `Corrupt`, `Io`.
-    pub(crate) async fn has_unflushed(&self, path: &str, replay_after: u64) -> Result<bool> {
+    pub(crate) async fn has_unflushed(
+        &self,
+        path: &str,
+        replay_after: u64,
+        flushed: u64,
+    ) -> Result<bool> {
         let objects = Arc::clone(&self.objects);
         let log = ObjectLog::new(self.env.clone(), objects, path, 0, Duration::ZERO);
         let shared = &log.0;
-        let admin =
-            slatedb::admin::Admin::builder(path.to_owned(), Arc::clone(&self.objects)).build();
-        let manifest = admin.read_manifest(None).await;
-        let manifest = manifest.map_err(|error| from_slatedb(&error))?;
-        let flushed = manifest.map_or(0, |manifest| manifest.last_l0_seq());
         // The newest first: most have nothing, and what has something has it there.
         let numbers = shared.numbers().await?;
         for number in numbers.into_iter().rev() {
@@ -78,8 +79,13 @@ impl<E: Env> WalAdmin for ObjectAdmin<E> {
         replay_after: u64,
         _last_seen: u64,
     ) -> Result<bool, WalError> {
-        let unflushed = self.has_unflushed(path.as_ref(), replay_after).await;
-        unflushed.map(|has| !has).map_err(unavailable)
+        let path = path.as_ref();
+        let unflushed = async {
+            let newest = manifest::newest(&self.env, &self.objects, path).await?;
+            let flushed = newest.map_or(0, |manifest| manifest.last_l0_seq());
+            self.has_unflushed(path, replay_after, flushed).await
+        };
+        unflushed.await.map(|has| !has).map_err(unavailable)
     }
 
     async fn clone_wal(

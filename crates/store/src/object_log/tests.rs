@@ -84,15 +84,6 @@ fn with_env(test: impl AsyncFnOnce(RealEnv) + Send + 'static) {
 }
 
 #[test]
-fn numbers() {
-    assert_eq!(number(&name(7)), Some(7));
-    assert_eq!(number(&name(u64::MAX)), Some(u64::MAX));
-    for bad in ["", "7", "0000000000000000000x", "99999999999999999999"] {
-        assert_eq!(number(bad), None, "{bad}");
-    }
-}
-
-#[test]
 fn a_taken_number_is_told_from_ones_own() {
     with_env(async |env| {
         let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
