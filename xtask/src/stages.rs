@@ -28,7 +28,7 @@ const STORE_SEEDS: usize = 60;
 
 /// Rounds of `kill -9` in CI, how many servers share them, and the bound in seconds. The whole thousand: tests/kill/run.sh --rounds 1000.
 const KILL_ROUNDS: &str = "100";
-const KILL_LANES: &str = "4";
+const KILL_LANES: &str = "2";
 const KILL_SECONDS: &str = "240";
 
 /// Random rules and conditions against brute force, in a build for tests: half a minute on two cores. More by command:
