@@ -1,5 +1,6 @@
 //! Outside software that the tests need: found, installed, or named.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Program, the Debian package that has it, and what it is for.
@@ -20,7 +21,7 @@ const NEEDED: &[(&str, &str, &str)] = &[
         "python3",
         "the Python client, raw protocol tests",
     ),
-    ("node", "nodejs", "the Node client"),
+    ("node", "nodejs", "the Node client, rules as WebAssembly"),
     ("npm", "npm", "fetching the Node client"),
     ("memcached", "memcached", "cache rules against real caches"),
     (
@@ -30,8 +31,37 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// The compiler's target for WebAssembly, which other languages than Rust evaluate rules by.
+const WASM: &str = "wasm32-unknown-unknown";
+
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<(), String> {
+    ensure_programs()?;
+    ensure_wasm()
+}
+
+/// The standard library for WebAssembly: part of the toolchain, but not of its minimal profile, and nobody needs it to build a server.
+fn ensure_wasm() -> Result<(), String> {
+    let libraries = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", WASM])
+        .output()
+        .map_err(|error| format!("rustc: {error}"))?;
+    let path = String::from_utf8_lossy(&libraries.stdout);
+    if libraries.status.success() && Path::new(path.trim()).is_dir() {
+        println!("the target {WASM} is there");
+        return Ok(());
+    }
+    println!("missing: the Rust target {WASM}, for: rules from Node");
+    if !is_there("rustup") {
+        return Err(format!(
+            "install the standard library of this compiler for {WASM} and try again (there is no rustup that could)"
+        ));
+    }
+    let added = run(Command::new("rustup").args(["target", "add", WASM]));
+    added.map_err(|error| format!("{error}: it is fetched from static.rust-lang.org"))
+}
+
+fn ensure_programs() -> Result<(), String> {
     let missing: Vec<_> = NEEDED
         .iter()
         .filter(|(program, ..)| !is_there(program))

@@ -295,6 +295,38 @@ fn a_sharded_table_by_commands() {
     assert_eq!(workshop.expect(0, "table list").0, "");
 }
 
+/// A script is checked in a second process before it is published, and followed like any rule (R33).
+#[test]
+fn a_script_places_rows_too() {
+    let workshop = Workshop::start();
+    let rule = |version: u32, script: &str| {
+        format!(
+            "rule s version {version}; field name: string; key rest name; dimension n 0 to 2; script \"{script}\"; place table \"s_{{n}}\";"
+        )
+    };
+    workshop.file(
+        "s1.rule",
+        &rule(1, "if name.len() > 3 { 2 } else { modulo(xxh3(name), 2) }"),
+    );
+    workshop.file(
+        "s2.rule",
+        &rule(2, "if name.len() > 2 { 2 } else { modulo(xxh3(name), 2) }"),
+    );
+    let (out, _) = workshop.expect(0, "rule publish s1.rule");
+    assert_eq!(out, "version 1 of the rule s is in force\n");
+    workshop.expect(0, "table create s f --rule s");
+    for row in ["a", "b", "abc", "abcd", "abcde"] {
+        workshop.expect(0, &format!("put s {row} f:q v --rule s"));
+    }
+    let rows = |line: &str| workshop.expect(0, line).0.lines().count();
+    assert_eq!(rows("scan s_2 --json"), 2);
+    assert_eq!(rows("scan s --rule s --json --where name~=~'abcd'"), 1);
+    assert_eq!(rows("scan s --rule s --json"), 5);
+    // Two versions are compared on the rows that there are: one moves.
+    let (_, err) = workshop.expect(2, "rule publish s2.rule");
+    assert!(err.contains("1 rows would be out of reach"), "{err}");
+}
+
 #[test]
 fn r67_the_worked_example_on_a_live_server() {
     let workshop = Workshop::start();

@@ -63,6 +63,9 @@ pub struct ClientConfig {
     pub zookeeper_timeout_ms: u64,
     /// Bootstrap servers asked at once (`hbase.client.bootstrap.hedged.fanout`), at least 1.
     pub hedged_fanout: usize,
+    /// A fault for a test to find.
+    #[cfg(feature = "planted-faults")]
+    pub planted: Option<crate::Planted>,
 }
 
 impl Default for ClientConfig {
@@ -79,6 +82,8 @@ impl Default for ClientConfig {
             cell_max: CELL_MAX_DEFAULT,
             zookeeper_timeout_ms: ZOOKEEPER_TIMEOUT_MS_DEFAULT,
             hedged_fanout: HEDGED_FANOUT_DEFAULT,
+            #[cfg(feature = "planted-faults")]
+            planted: None,
         }
     }
 }
@@ -143,6 +148,8 @@ mod tests {
             cell_max,
             zookeeper_timeout_ms,
             hedged_fanout,
+            #[cfg(feature = "planted-faults")]
+                planted: _,
         } = ClientConfig::default();
         for (name, default) in [
             ("retry.tries_max", retry.tries_max.to_string()),

@@ -22,6 +22,7 @@ mod directory;
 mod locate;
 mod master;
 pub mod notation;
+mod planted;
 mod registry;
 mod requests;
 mod retry;
@@ -49,6 +50,8 @@ pub use cover::{Cover, Fault};
 pub use data::{delete_cell, new_get, new_mutation};
 pub use directory::{DirectoryScanner, MetaContent, MetaRow};
 pub use locate::{Located, Location, Position, Source};
+#[cfg(feature = "planted-faults")]
+pub use planted::Planted;
 pub use requests::{Action, Mutated};
 pub use retry::RetryPolicy;
 pub use row::Row;

@@ -56,6 +56,19 @@ pub enum KeyPart {
     },
 }
 
+/// The first key behind all keys with this prefix; empty (the open end) if there is none.
+#[must_use]
+pub fn behind_prefix(prefix: impl Into<Vec<u8>>) -> Vec<u8> {
+    let mut end = prefix.into();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
 /// Why a row key does not fit its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -324,5 +337,19 @@ fn decimal<'a>(ty: Type, bytes: &[u8]) -> Option<Value<'a>> {
         Type::I64 => text.parse().ok().map(Value::I64),
         Type::U64 => text.parse().ok().map(Value::U64),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_behind_a_prefix() {
+        let behind = |prefix: &[u8]| behind_prefix(prefix);
+        assert_eq!(behind(b"ab"), b"ac");
+        assert_eq!(behind(b"a\xff\xff"), b"b");
+        assert_eq!(behind(b"\xff"), b"");
+        assert_eq!(behind(b""), b"");
     }
 }

@@ -30,7 +30,7 @@ pub use enumerate::{
     Comparison, Enumeration, Filter, Options, Predicate, Refused, Unbounded, enumerate,
 };
 pub use error::{EvalError, RuleError, ScriptFault};
-pub use key::{KeyError, KeyPart, KeySchema};
+pub use key::{KeyError, KeyPart, KeySchema, behind_prefix};
 pub use place::{Piece, Place, PlaceId, PlaceLine, SlotMap, Template};
 pub use program::{Batch, Column, ColumnValues, KeyedError, Program, ScriptBody, ScriptCompiler};
 pub use rule::Rule;

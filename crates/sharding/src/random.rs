@@ -198,7 +198,17 @@ fn dimensions(source: &mut Source<'_>) -> Vec<Dimension> {
 fn fields(source: &mut Source<'_>, flavour: Flavour, dimensions: &[Dimension]) -> Vec<Field> {
     let types: &[Type] = match flavour {
         Flavour::Any => &Type::ALL,
-        Flavour::Exact => &[Type::I64, Type::U64, Type::Date, Type::Timestamp, Type::I64],
+        Flavour::Exact => &[
+            Type::I64,
+            Type::U64,
+            Type::Date,
+            Type::Timestamp,
+            Type::I64,
+            Type::Str,
+            Type::Bytes,
+            Type::Bool,
+            Type::Uuid,
+        ],
     };
     let count = 1 + source.below(3);
     (0..count)

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "common/apart.rs"]
+mod apart;
 #[path = "common/lease.rs"]
 mod scenario;
 

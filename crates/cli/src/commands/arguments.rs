@@ -149,15 +149,3 @@ fn wanted(columns: &[Column]) -> Columns {
     }
     by_family
 }
-
-/// The first key behind every key with this prefix; empty (the open end) if there is none.
-pub(super) fn behind_prefix(prefix: &[u8]) -> Bytes {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < u8::MAX {
-            end.push(last + 1);
-            break;
-        }
-    }
-    end.into()
-}

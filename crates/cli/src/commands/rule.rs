@@ -42,7 +42,7 @@ mod exit {
 #[derive(Debug)]
 pub(super) struct Stop {
     code: u8,
-    pub(super) message: String,
+    message: String,
 }
 
 impl Stop {
@@ -55,7 +55,7 @@ impl Stop {
     }
 
     /// The same for commands that talk to a cluster.
-    fn into_error(self) -> cadastre_types::Error {
+    pub(super) fn into_error(self) -> cadastre_types::Error {
         cadastre_types::Error::invalid(self.message)
     }
 
@@ -153,17 +153,17 @@ impl RuleCommand {
             Self::Eval(args) => args.json,
             Self::Enumerate(args) => args.json,
             Self::Diff(args) => args.connect.json,
-            Self::Publish(args) => args.how.connect.json,
-            Self::Rollback(args) => args.how.connect.json,
-            Self::Withdraw(args) => args.connect.json,
-            Self::History(args) => args.connect.json,
-            Self::Status(args) => args.connect.json,
-            Self::Watch(args) => args.connect.json,
             Self::Simulate(args) => args.json,
             Self::Plan(args) => args.json,
             Self::Import(args) => args.json,
             Self::Bench(args) => args.json,
             Self::Fingerprint(_) => false,
+            Self::Publish(_)
+            | Self::Withdraw(_)
+            | Self::Rollback(_)
+            | Self::History(_)
+            | Self::Status(_)
+            | Self::Watch(_) => self.live().is_some_and(|it| it.json),
         }
     }
 }

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use cadastre_client::{Client, first_key_only_filter, new_scan, notation};
 use cadastre_env::Env;
+use cadastre_sharding::behind_prefix;
 use cadastre_types::{Error, ErrorKind, Result, Scan, TableName};
 use clap::Args;
 use serde_json::json;
 
-use super::arguments::{Column, QueryArgs, behind_prefix, bytes, column, table_name};
+use super::arguments::{Column, QueryArgs, bytes, column, table_name};
 use super::connect::ConnectArgs;
 use super::exit;
 use super::output::{Output, column_text, rate, row_json, usage};
@@ -55,7 +56,7 @@ impl RangeArgs {
     /// The scan of the range; for a descending one the ends are exchanged.
     pub(super) fn scan(&self, reversed: bool) -> Result<Scan> {
         let (start_row, stop_row) = match &self.prefix {
-            Some(prefix) => (prefix.clone(), behind_prefix(prefix)),
+            Some(prefix) => (prefix.clone(), behind_prefix(&prefix[..]).into()),
             None => (self.start.clone(), self.stop.clone()),
         };
         if !reversed {

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 
 use super::connect::{ClusterArg, ConnectArgs, cluster};
 use super::output::usage;
-use super::rule::source;
+use super::rule::{Stop, source};
 
 /// What makes a table a logical one; part of each command on rows.
 #[derive(Debug, Clone, Args)]
@@ -210,7 +210,7 @@ pub(super) fn is_file(rule: &str) -> bool {
 
 /// Reads and compiles a rule's file.
 pub(super) fn program(path: &Path) -> Result<Program> {
-    source::program(path).map_err(|stop| Error::invalid(stop.message))
+    source::program(path).map_err(Stop::into_error)
 }
 
 /// What publishers are told about this process.

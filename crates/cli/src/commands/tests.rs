@@ -3,7 +3,7 @@
 use cadastre_types::{Qualifiers, TimeRange};
 use clap::{CommandFactory, Parser};
 
-use super::arguments::{Column, behind_prefix, column, family, full_column, key_value, time_range};
+use super::arguments::{Column, column, family, full_column, key_value, time_range};
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -150,10 +150,6 @@ fn ranges_are_read() {
     for bad in ["", "5", "9..5", "-1..5", "a..b"] {
         assert!(time_range(bad).is_err(), "{bad}");
     }
-    assert_eq!(&behind_prefix(b"ab")[..], b"ac");
-    assert_eq!(&behind_prefix(b"a\xff\xff")[..], b"b");
-    assert_eq!(&behind_prefix(b"\xff")[..], b"");
-    assert_eq!(&behind_prefix(b"")[..], b"");
 }
 
 #[test]

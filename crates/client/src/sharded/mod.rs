@@ -18,7 +18,9 @@ mod tables;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,6 +38,7 @@ pub use watch::RuleWatch;
 use routing::Where;
 use watch::{Seen, Visible};
 
+use crate::planted::Planted;
 use crate::{Client, notation};
 
 /// How long a row that moves, or a client without a live session, is held before it is refused, ms.
@@ -215,6 +218,9 @@ impl<E: Env> ShardedTable<E> {
     /// Where a row is, and what keeps the version in use that says so. Waits while it moves, or nothing is visible.
     async fn route(&self, row: &Bytes, until: Duration) -> Result<(InUse, Where)> {
         self.settled(until, |view| match routing::route(view, row)? {
+            Where::Moves {
+                from: Some(from), ..
+            } if self.has(Planted::HoldNothing) => Ok(Decision::Go(Where::At(from))),
             Where::Moves { from, to } => Ok(Decision::Hold(moves(row, view, from, to))),
             place => Ok(Decision::Go(place)),
         })
@@ -241,7 +247,7 @@ impl<E: Env> ShardedTable<E> {
         loop {
             let now = seen.borrow_and_update().clone();
             let why = match InUse::of(&now, &seen) {
-                Some(used) if used.is_alive(clock.mono()) => match decide(&used.visible)? {
+                Some(used) if self.is_alive(&used) => match decide(&used.visible)? {
                     Decision::Go(it) => return Ok((used, it)),
                     Decision::Hold(why) => why,
                 },
@@ -268,6 +274,19 @@ impl<E: Env> ShardedTable<E> {
         }
     }
 
+    /// Whether the client's session certainly lives.
+    fn is_alive(&self, used: &InUse) -> bool {
+        let now = self.shared.env.clock().mono();
+        let session = used.visible.session.as_ref();
+        session.is_none_or(|session| now < session.lease_until())
+            || self.has(Planted::ServeWithoutLease)
+    }
+
+    /// Whether this fault is planted.
+    fn has(&self, fault: Planted) -> bool {
+        self.shared.clusters.values().any(|it| it.has(fault))
+    }
+
     /// Client and table of a place.
     fn at(&self, place: &Place) -> Result<(&Client<E>, TableName)> {
         Ok((self.cluster(&place.cluster)?, table_name(place)?))
@@ -283,6 +302,9 @@ impl<E: Env> ShardedTable<E> {
         let Some(session) = &used.visible.session else {
             return operation.await;
         };
+        if self.has(Planted::ServeWithoutLease) {
+            return operation.await;
+        }
         let clock = self.shared.env.clock();
         let mut operation = std::pin::pin!(operation);
         loop {
@@ -290,9 +312,17 @@ impl<E: Env> ShardedTable<E> {
             if left.is_zero() {
                 return Err(lost(effect));
             }
+            // Looked at before every step: what stood still (a stopped process) must not send now what it was about to send then.
+            let steps = poll_fn(|context| match clock.mono() < session.lease_until() {
+                true => operation.as_mut().poll(context).map(Some),
+                false => Poll::Ready(None),
+            });
             tokio::select! {
                 biased;
-                outcome = &mut operation => return outcome,
+                outcome = steps => match outcome {
+                    Some(outcome) => return outcome,
+                    None => return Err(lost(effect)),
+                },
                 () = clock.sleep(left) => {}
             }
         }
@@ -337,12 +367,6 @@ impl InUse {
             visible,
             _counted: counted,
         })
-    }
-
-    /// Whether the client's session certainly lives.
-    fn is_alive(&self, now: Duration) -> bool {
-        let session = self.visible.session.as_ref();
-        session.is_none_or(|session| now < session.lease_until())
     }
 }
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use cadastre_sharding::enumerate::{BUDGET_DEFAULT, Moves, condition_of_rows, moves, rows_of};
 use cadastre_sharding::versions::View;
 use cadastre_sharding::{
-    EvalError, Filter, KeyPart, KeyedError, Options, Place, Predicate, Program, Slot, Unbounded,
-    Value, enumerate,
+    EvalError, Filter, KeyPart, KeyedError, Options, Place, PlaceId, Predicate, Program, Slot,
+    Unbounded, Value, enumerate, limits,
 };
 use cadastre_types::{Error, Result, Scan};
 
@@ -148,7 +148,7 @@ pub(super) struct Plan {
     /// The version that it goes by.
     pub(super) program: Arc<Program>,
     /// In the order in which they are visited; none if no row can match.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PlaceId>,
     /// Whether one after the other is right; else they are merged.
     pub(super) serial: bool,
     pub(super) from: Vec<u8>,
@@ -289,14 +289,14 @@ impl Asked {
 }
 
 /// The places of slots in order, each once, and whether one came again after another.
-fn distinct(program: &Program, slots: &[Slot]) -> (Vec<Place>, bool) {
+fn distinct(program: &Program, slots: &[Slot]) -> (Vec<PlaceId>, bool) {
     let mut held = BTreeSet::new();
     let mut places = Vec::new();
     let (mut last, mut again) = (None, false);
     for slot in slots {
         let id = program.map().id(*slot);
         if held.insert(id) {
-            places.push(program.map().place(*slot).clone());
+            places.push(id);
         } else {
             again |= last != Some(id);
         }
@@ -316,27 +316,25 @@ fn both_ranges(a: (&[u8], &[u8]), b: (Vec<u8>, Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Plan {
+    /// A place of it.
+    pub(super) fn place(&self, id: PlaceId) -> &Place {
+        &self.program.map().places()[id.0 as usize]
+    }
+
     /// Whether a row of a table is one of the scan's: it meets the condition, and the rule places it there. What a move has left
     /// behind, or brings, is not seen.
-    pub(super) fn takes(&self, row: &[u8], place: &Place) -> Result<bool> {
-        match self.program.evaluate_key(row) {
-            Ok(slot) if self.program.map().place(slot) == place => {}
-            Err(KeyedError::Eval(EvalError::Everywhere)) => {}
-            // A row that no client of this rule has written.
-            Ok(_) | Err(_) => return Ok(false),
-        }
-        if self.filter.is_open() {
-            return Ok(true);
-        }
-        let rule = self.program.rule();
-        let mut fields = vec![Value::Null; rule.fields.len()];
-        let Some(key) = &rule.key else {
+    pub(super) fn takes(&self, row: &[u8], place: PlaceId) -> Result<bool> {
+        let mut room = [Value::Null; limits::FIELDS_MAX];
+        // A row that no client of this rule has written is none of the scan's.
+        let Ok(fields) = self.program.read_key(row, &mut room) else {
             return Ok(false);
         };
-        if key.read(self.program.types(), row, &mut fields).is_err() {
-            return Ok(false);
+        match self.program.evaluate(fields) {
+            Ok(slot) if self.program.map().id(slot) == place => {}
+            Err(EvalError::Everywhere) => {}
+            Ok(_) | Err(_) => return Ok(false),
         }
-        self.filter.matches(&fields).map_err(|fault| {
+        self.filter.matches(fields).map_err(|fault| {
             Error::invalid(format!(
                 "the condition cannot be evaluated for row '{}': {fault}",
                 notation::to_text(row)

@@ -331,8 +331,13 @@ impl<E: Env> RuleCenter<E> {
     /// What the coordination service says.
     pub async fn clients(&self, name: &str) -> Result<Vec<LiveClient>> {
         let parent = clients_path(name)?;
+        let znodes = self.session.children(&parent).await?;
+        self.read_clients(&parent, znodes.unwrap_or_default()).await
+    }
+
+    async fn read_clients(&self, parent: &str, znodes: Vec<String>) -> Result<Vec<LiveClient>> {
         let mut clients = Vec::new();
-        for znode in self.session.children(&parent).await?.unwrap_or_default() {
+        for znode in znodes {
             // One that is gone meanwhile does not live.
             if let Some((bytes, _)) = self.session.get(&format!("{parent}/{znode}")).await? {
                 clients.push(read_acknowledgement(&znode, &bytes));
@@ -356,31 +361,20 @@ impl<E: Env> RuleCenter<E> {
         let until = clock.mono() + time;
         loop {
             // One that comes later reads what was written before, or newer.
-            let (_, comes_or_goes) = self.session.watch_children(&parent).await?;
-            let mut lacking = Vec::new();
-            let mut change = None;
-            for client in self.clients(name).await? {
-                if client.revision >= revision {
-                    continue;
-                }
-                let (_, watch) = self
-                    .session
-                    .watch_data(&format!("{parent}/{}", client.znode))
-                    .await?;
-                change.get_or_insert(watch);
-                lacking.push(client);
-            }
+            let (znodes, comes_or_goes) = self.session.watch_children(&parent).await?;
+            let znodes = znodes.unwrap_or_default();
+            let mut lacking = self.read_clients(&parent, znodes).await?;
+            lacking.retain(|it| it.revision < revision);
             let left = until.saturating_sub(clock.mono());
-            let Some(change) = change else {
+            let Some(first) = lacking.first().filter(|_| !left.is_zero()) else {
                 return Ok(lacking);
             };
-            if left.is_zero() {
-                return Ok(lacking);
-            }
+            let first = format!("{parent}/{}", first.znode);
+            let (_, speaks) = self.session.watch_data(&first).await?;
             let waited = clock.timeout(left.min(LOOK_AGAIN), async {
                 tokio::select! {
                     biased;
-                    _ = change.changed() => {}
+                    _ = speaks.changed() => {}
                     _ = comes_or_goes.changed() => {}
                 }
             });
@@ -403,7 +397,7 @@ impl<E: Env> RuleCenter<E> {
     }
 }
 
-/// How often clients that lack are looked at, whatever their watches say: a client that was seen between its listing and its watch.
+/// How often clients that lack are looked at, whatever the watches say: only one of them is watched, and not from the moment on when it was read.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 fn table() -> TableName {

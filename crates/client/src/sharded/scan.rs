@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
-use cadastre_sharding::Place;
 use cadastre_sharding::versions::{Both, View};
+use cadastre_sharding::{Place, PlaceId};
 use cadastre_types::{Error, Result, Scan};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
@@ -79,13 +79,14 @@ pub struct ShardedScanner<E: Env> {
     scan: Scan,
     left: Option<u64>,
     feed: Feed<E>,
-    opened: usize,
 }
 
 enum Feed<E: Env> {
     Serial {
-        waiting: VecDeque<Place>,
-        open: Option<(Place, Scanner<E>)>,
+        waiting: VecDeque<PlaceId>,
+        open: Option<(PlaceId, Scanner<E>)>,
+        /// Tables that were opened so far.
+        opened: usize,
     },
     Merged(Merge<E>),
 }
@@ -101,7 +102,7 @@ struct Merge<E: Env> {
 }
 
 struct MergeSource<E: Env> {
-    place: Place,
+    place: PlaceId,
     scanner: Scanner<E>,
     head: Option<Row>,
     ended: bool,
@@ -147,15 +148,15 @@ impl<E: Env> ShardedTable<E> {
             scan,
             left: of.limit,
             feed,
-            opened: 0,
         })
     }
 
     fn feed(&self, plan: &Plan, scan: &Scan) -> Result<Feed<E>> {
         if plan.serial {
             return Ok(Feed::Serial {
-                waiting: plan.places.iter().cloned().collect(),
+                waiting: plan.places.iter().copied().collect(),
                 open: None,
+                opened: 0,
             });
         }
         let tables = plan.places.len();
@@ -175,9 +176,9 @@ impl<E: Env> ShardedTable<E> {
             .places
             .iter()
             .map(|place| {
-                let (client, table) = self.at(place)?;
+                let (client, table) = self.at(plan.place(*place))?;
                 Ok(MergeSource {
-                    place: place.clone(),
+                    place: *place,
                     scanner: client.scan(&table, scan.clone())?,
                     head: None,
                     ended: false,
@@ -221,14 +222,14 @@ fn narrowed(scan: &Scan, plan: &Plan, limit: Option<u64>) -> Scan {
 
 impl<E: Env> ShardedScanner<E> {
     /// The tables that it visits, in the order in which they are visited.
-    pub fn places(&self) -> &[Place] {
-        &self.plan.places
+    pub fn places(&self) -> impl ExactSizeIterator<Item = &Place> {
+        self.plan.places.iter().map(|it| self.plan.place(*it))
     }
 
     /// How many of them it has opened so far.
     pub fn opened(&self) -> usize {
         match &self.feed {
-            Feed::Serial { .. } => self.opened,
+            Feed::Serial { opened, .. } => *opened,
             Feed::Merged(merge) => merge.sources.len(),
         }
     }
@@ -248,7 +249,7 @@ impl<E: Env> ShardedScanner<E> {
         }
         let used = self.used().await?;
         loop {
-            let next = Self::advance(&self.table, &mut self.feed, &self.scan, &mut self.opened);
+            let next = self.feed.next(&self.table, &self.plan, &self.scan);
             let found = self.table.during(&used, Effect::Read, next).await?;
             let Some((row, place)) = found else {
                 return Ok(None);
@@ -256,7 +257,7 @@ impl<E: Env> ShardedScanner<E> {
             let Some(key) = row.key() else {
                 continue;
             };
-            if !self.plan.takes(key, &place)? {
+            if !self.plan.takes(key, place)? {
                 continue;
             }
             if let (Some(left), false) = (&mut self.left, row.partial) {
@@ -302,32 +303,6 @@ impl<E: Env> ShardedScanner<E> {
         Ok(used)
     }
 
-    async fn advance(
-        table: &ShardedTable<E>,
-        feed: &mut Feed<E>,
-        scan: &Scan,
-        opened: &mut usize,
-    ) -> Result<Option<(Row, Place)>> {
-        match feed {
-            Feed::Merged(merge) => merge.next().await,
-            Feed::Serial { waiting, open } => loop {
-                if let Some((place, scanner)) = open {
-                    let next = scanner.next().await;
-                    match next.map_err(|error| told(error, place))? {
-                        Some(row) => return Ok(Some((row, place.clone()))),
-                        None => *open = None,
-                    }
-                }
-                let Some(place) = waiting.pop_front() else {
-                    return Ok(None);
-                };
-                let (client, name) = table.at(&place)?;
-                *open = Some((place, client.scan(&name, scan.clone())?));
-                *opened += 1;
-            },
-        }
-    }
-
     /// The rows as a stream. It ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Row>> + Send {
         futures::stream::try_unfold(self, |mut scanner| async move {
@@ -348,16 +323,49 @@ impl<E: Env> ShardedScanner<E> {
     }
 }
 
+impl<E: Env> Feed<E> {
+    /// The next row, and the place that it is from.
+    async fn next(
+        &mut self,
+        table: &ShardedTable<E>,
+        plan: &Plan,
+        scan: &Scan,
+    ) -> Result<Option<(Row, PlaceId)>> {
+        match self {
+            Self::Merged(merge) => merge.next(plan).await,
+            Self::Serial {
+                waiting,
+                open,
+                opened,
+            } => loop {
+                if let Some((place, scanner)) = open {
+                    let next = scanner.next().await;
+                    match next.map_err(|error| told(error, plan.place(*place)))? {
+                        Some(row) => return Ok(Some((row, *place))),
+                        None => *open = None,
+                    }
+                }
+                let Some(place) = waiting.pop_front() else {
+                    return Ok(None);
+                };
+                let (client, name) = table.at(plan.place(place))?;
+                *open = Some((place, client.scan(&name, scan.clone())?));
+                *opened += 1;
+            },
+        }
+    }
+}
+
 impl<E: Env> Merge<E> {
-    async fn next(&mut self) -> Result<Option<(Row, Place)>> {
+    async fn next(&mut self, plan: &Plan) -> Result<Option<(Row, PlaceId)>> {
         match self.unknown[..] {
             [] => {}
-            [at] => self.sources[at].ask().await?,
+            [at] => self.sources[at].ask(plan).await?,
             _ => {
                 let mut asked: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
                 for (at, source) in self.sources.iter_mut().enumerate() {
                     if self.unknown.contains(&at) {
-                        asked.push(source.ask().boxed());
+                        asked.push(source.ask(plan).boxed());
                     }
                 }
                 let mut asked = futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE);
@@ -381,16 +389,16 @@ impl<E: Env> Merge<E> {
         self.unknown.push(at);
         let source = &mut self.sources[at];
         let row = source.head.take();
-        Ok(row.map(|row| (row, source.place.clone())))
+        Ok(row.map(|row| (row, source.place)))
     }
 }
 
 impl<E: Env> MergeSource<E> {
-    async fn ask(&mut self) -> Result<()> {
+    async fn ask(&mut self, plan: &Plan) -> Result<()> {
         // An empty row has no key to be put in order by.
         while self.head.as_ref().is_none_or(Row::is_empty) && !self.ended {
             let next = self.scanner.next().await;
-            self.head = next.map_err(|error| told(error, &self.place))?;
+            self.head = next.map_err(|error| told(error, plan.place(self.place)))?;
             self.ended = self.head.is_none();
         }
         Ok(())

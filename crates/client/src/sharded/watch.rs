@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use super::rules::{RuleCenter, acknowledgement, clients_path, rule_path};
 use crate::Client;
+use crate::planted::Planted;
 
 /// Pause before a new session is made when one could not be, or ended.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -249,7 +250,8 @@ impl<E: Env> Follower<E> {
                 }
             };
             let acknowledge = async {
-                for visible in old.iter() {
+                let at_once = self.client.has(Planted::AcknowledgeAtOnce);
+                for visible in old.iter().filter(|_| !at_once) {
                     visible.in_use.closed().await;
                 }
                 match revision {

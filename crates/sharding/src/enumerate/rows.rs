@@ -8,6 +8,7 @@ use super::{
     set::Point,
 };
 use crate::{
+    behind_prefix,
     key::{KeyPart, KeySchema, width},
     rule::Rule,
     value::{Literal, Type},
@@ -82,7 +83,7 @@ fn range(key: &KeySchema, types: &[Type], conjunct: &Conjunct) -> (Vec<u8>, Vec<
             GoOn::Range(start, stop) => return (start, stop),
         }
     }
-    let stop = behind(prefix.clone());
+    let stop = behind_prefix(prefix.clone());
     (prefix, stop)
 }
 
@@ -125,8 +126,8 @@ fn scalar(
             *prefix = only;
             GoOn::Next
         }
-        (Some(low), Some(high)) if reversed => GoOn::Range(high, behind(low)),
-        (Some(low), Some(high)) => GoOn::Range(low, behind(high)),
+        (Some(low), Some(high)) if reversed => GoOn::Range(high, behind_prefix(low)),
+        (Some(low), Some(high)) => GoOn::Range(low, behind_prefix(high)),
         _ => GoOn::Stop,
     }
 }
@@ -163,17 +164,17 @@ fn blob(
             let Some(high) = high else {
                 return match low.is_empty() {
                     true => GoOn::Stop,
-                    false => GoOn::Range(with(low), behind(prefix.clone())),
+                    false => GoOn::Range(with(low), behind_prefix(prefix.clone())),
                 };
             };
             let stop = match part {
                 // A value may be a beginning of the bound: then what follows it in the key decides.
                 KeyPart::Width { bytes, .. } if high.len() > usize::from(*bytes) => {
-                    behind(with(&high[..usize::from(*bytes)]))
+                    behind_prefix(with(&high[..usize::from(*bytes)]))
                 }
                 KeyPart::Until { separator, .. } => (0..high.len())
                     .filter(|to| &high[..*to] >= low)
-                    .map(|to| behind(with(&[&high[..to], separator].concat())))
+                    .map(|to| behind_prefix(with(&[&high[..to], separator].concat())))
                     .chain([with(high)])
                     .reduce(|a, b| match a.is_empty() || b.is_empty() {
                         true => Vec::new(),
@@ -191,19 +192,8 @@ fn blob(
 /// One value up to a separator, which may be missing at the key's end.
 fn until(prefix: &[u8], value: &[u8], separator: &[u8]) -> GoOn {
     let start = [prefix, value].concat();
-    let stop = behind([&start, separator].concat());
+    let stop = behind_prefix([&start, separator].concat());
     GoOn::Range(start, stop)
-}
-
-/// The first key behind all keys that begin so; empty if there is none.
-fn behind(mut prefix: Vec<u8>) -> Vec<u8> {
-    while let Some(last) = prefix.pop() {
-        if last < u8::MAX {
-            prefix.push(last + 1);
-            break;
-        }
-    }
-    prefix
 }
 
 /// What the rows from `start` to `stop` (excluded; empty: the end) say of the fields at the beginning of their keys.

@@ -5,7 +5,8 @@
 //! not have is refused by name. The data of a zone is unfolded once into plain seconds and offsets; the library that
 //! reads it has no part in any answer afterwards. Must not know of calendars, nor of the machine's own zone.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -24,6 +25,13 @@ const CYCLE: i64 = 146_097 * 86_400;
 
 /// Greatest distance of a fixed offset from UTC, minutes: ISO 8601 and the tz database stay inside.
 const FIXED_MINUTES_MAX: u32 = 18 * 60;
+
+/// Zones that were unfolded, by version and name: what never changes is read once, since every condition of a query may name a zone. No more
+/// than the data has: some 600 of at most 20 KiB.
+static UNFOLDED: Mutex<BTreeMap<Arc<str>, Zones>> = Mutex::new(BTreeMap::new());
+
+/// Zones by name.
+type Zones = BTreeMap<Arc<str>, Zone>;
 
 /// Why there is no such zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,13 +96,20 @@ impl Zone {
         if let Some(minutes) = fixed_minutes(name) {
             return Ok(Self::fixed(name, minutes * 60));
         }
-        Set::read(set)
+        let mut unfolded = UNFOLDED.lock().expect("nothing panics under this lock");
+        let known = unfolded.entry(version.into()).or_default();
+        if let Some(zone) = known.get(name) {
+            return Ok(zone.clone());
+        }
+        let zone = Set::read(set)
             .and_then(|set| set.find(name))
             .and_then(|tzif| Self::unfold(name, tzif))
             .ok_or_else(|| ZoneFault::UnknownZone {
                 name: name.to_owned(),
                 version: version.to_owned(),
-            })
+            })?;
+        known.insert(Arc::clone(&zone.name), zone.clone());
+        Ok(zone)
     }
 
     fn fixed(name: &str, seconds: i32) -> Self {

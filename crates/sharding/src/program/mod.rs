@@ -218,11 +218,20 @@ impl Program {
 
     /// The slot of a row key by the rule's key schema. Fields that the key does not hold are null.
     pub fn evaluate_key(&self, key: &[u8]) -> Result<Slot, KeyedError> {
+        let mut room = [Value::Null; limits::FIELDS_MAX];
+        Ok(self.evaluate(self.read_key(key, &mut room)?)?)
+    }
+
+    /// The fields of a row key by the rule's key schema; those that the key does not hold are null.
+    pub fn read_key<'k, 'r>(
+        &self,
+        key: &'k [u8],
+        room: &'r mut [Value<'k>; limits::FIELDS_MAX],
+    ) -> Result<&'r Fields<'k>, KeyedError> {
         let schema = self.rule.key.as_ref().ok_or(KeyedError::NoSchema)?;
-        let mut fields = [Value::Null; limits::FIELDS_MAX];
-        let fields = &mut fields[..self.types.len()];
+        let fields = &mut room[..self.types.len()];
         schema.read(&self.types, key, fields)?;
-        Ok(self.evaluate(fields)?)
+        Ok(fields)
     }
 
     /// The number of a record's place.

@@ -31,15 +31,14 @@ use crate::{
     limits,
     rule::{self, Rule},
 };
-use raw::Builder;
+use raw::{Builder, Whole};
 use token::Token;
 
 /// Reads a rule. The fault that is reported is the first one in the text.
 pub fn parse(text: &str) -> Result<Rule, RuleError> {
-    bounded(text)?;
-    let raw = grammar::RuleParser::new()
-        .parse(&Builder::new(), token::tokens(text))
-        .map_err(|error| located(text, syntax(text, error)))?;
+    let Whole::Rule(raw) = read(Token::ARule, text)? else {
+        return Err(RuleError::new("this is a condition, no rule"));
+    };
     let rule = resolve::resolve(raw).map_err(|fault| located(text, fault))?;
     rule::check(&rule)?;
     Ok(rule)
@@ -59,9 +58,18 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<Rule, RuleError> {
 
 /// Reads a condition as far as the grammar goes.
 pub(crate) fn parse_condition(text: &str) -> Result<RawExpr, RuleError> {
+    match read(Token::ACondition, text)? {
+        Whole::Condition(raw) => Ok(raw),
+        Whole::Rule(_) => Err(RuleError::new("this is a rule, no condition")),
+    }
+}
+
+/// Reads what the first token says.
+fn read(what: Token<'_>, text: &str) -> Result<Whole, RuleError> {
     bounded(text)?;
-    grammar::ConditionParser::new()
-        .parse(&Builder::new(), token::tokens(text))
+    let tokens = std::iter::once(Ok((0, what, 0))).chain(token::tokens(text));
+    grammar::WholeParser::new()
+        .parse(&Builder::new(), tokens)
         .map_err(|error| located(text, syntax(text, error)))
 }
 

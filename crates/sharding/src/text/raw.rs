@@ -135,6 +135,13 @@ impl Builder {
     }
 }
 
+/// What was read: what was asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Whole {
+    Rule(RawRule),
+    Condition(RawExpr),
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct RawRule {
     pub(crate) is_cache: bool,

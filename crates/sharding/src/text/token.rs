@@ -6,6 +6,10 @@ use logos::Logos;
 #[logos(skip r"[ \t\r\n]+")]
 #[logos(skip(r"#[^\n]*", allow_greedy = true))]
 pub(crate) enum Token<'t> {
+    /// Nothing in a text: a rule follows.
+    ARule,
+    /// Nothing in a text: a condition follows.
+    ACondition,
     #[token("and")]
     And,
     #[token("or")]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::{Column, ColumnValues, Place, PlaceId, Program, Slot, Value};
+use crate::enumerate::{Moves, moves};
+use crate::{Column, ColumnValues, Place, PlaceId, Predicate, Program, Slot, Value};
 
 fn program(text: &str) -> Arc<Program> {
     Arc::new(Program::parse(text).unwrap())
@@ -455,4 +456,50 @@ fn plans_that_would_put_two_slots_into_one_table_are_refused() {
         "rule r version 1; field id: i64; dimension s 0 to 3; else error; place table \"t{s}\";",
     );
     assert!(isolate(&all, 0, crate::Literal::I64(7), &own).is_err());
+}
+
+/// R1, R2 and R45 by rules: chunks of an ordered field are split and merged as versions, and nothing but the chunk is touched.
+#[test]
+fn r2_chunks_are_split_and_merged_as_versions() {
+    let chunks = |version: u64, bounds: &str| {
+        program(&format!(
+            "rule c version {version}; field id: i64; dimension c 0 to 3; ranges chunk: i64 {{ 0, {bounds} }}; \
+             else (chunk(id)); place table \"t{{c}}\";"
+        ))
+    };
+    let before = chunks(1, "100 => 1, 200 => 2");
+    let split = chunks(2, "100 => 1, 150 => 3, 200 => 2");
+    let merged = chunks(3, "100 => 1, 150 => 3");
+    for (old, new, moving, from, to) in [
+        (&before, &split, 150..200, "t1", "t3"),
+        (&split, &merged, 200..300, "t2", "t3"),
+    ] {
+        let both = Both::new(Arc::clone(old), Arc::clone(new)).unwrap();
+        for id in -50..300 {
+            let expected = moving.contains(&id).then_some((from, to));
+            let found = match both.route(&[Value::I64(id)]).unwrap() {
+                Route::Stays(_) => None,
+                Route::Moves { from, to } => Some((
+                    both.place(from).table.as_str(),
+                    both.place(to).table.as_str(),
+                )),
+            };
+            assert_eq!(found, expected, "{id}");
+        }
+        // Known without looking at rows: queries beside the chunk go on.
+        for (condition, touches) in [
+            (format!("id < {}", moving.start), false),
+            (format!("id between 0 and {}", moving.start), true),
+            (
+                format!("id >= {} and id < {}", moving.start + 7, moving.end),
+                true,
+            ),
+            ("id between 100 and 149".to_owned(), false),
+        ] {
+            let predicate = Predicate::parse(old.rule(), &condition, None).unwrap();
+            let found = moves(&both, &predicate, 1_000);
+            let expected = if touches { Moves::Some } else { Moves::None };
+            assert_eq!(found, expected, "{condition}");
+        }
+    }
 }

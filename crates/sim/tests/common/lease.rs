@@ -3,75 +3,18 @@
 //!
 //! The coordination service has a machine of its own here, which stands still for longer than the session's timeout.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_client::{Client, ClientConfig, Registry, RetryPolicy, new_get};
-use cadastre_env::{Clock, Env, HostPort, Net};
-use cadastre_master::{Master, MasterConfig};
-use cadastre_regionserver::{RegionServer, RegionServerConfig};
-use cadastre_sim::{DiskStore, Fault, SimEnv, World, WorldConfig};
-use cadastre_store::{Store, StoreConfig};
+use cadastre_env::{Clock, Env, HostPort};
+use cadastre_sim::{Fault, SimEnv, World, WorldConfig};
 use cadastre_types::{Cell, Code, FamilyDescriptor, LATEST_TIMESTAMP, TableDescriptor, TableName};
-use tokio::sync::watch;
 
-const ZOOKEEPER: &str = "zookeeper";
-const SERVER: &str = "server";
-const MASTER_PORT: u16 = 16_000;
-const REGION_SERVER_PORT: u16 = 16_020;
-const ZOOKEEPER_PORT: u16 = 2_181;
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-async fn zookeeper(env: SimEnv) {
-    let at = SocketAddr::new(ANY, ZOOKEEPER_PORT);
-    let listener = env.net().listen(at).await.unwrap();
-    let zxid = cadastre_coordination::initial_zxid(env.clock().wall());
-    let config = cadastre_coordination::ServerConfig::new(zxid);
-    let (_stop, stopping) = watch::channel(false);
-    cadastre_coordination::serve(env.clone(), listener, config, stopping).await;
-}
-
-/// Changes the settings of the server's store: plants a fault, or nothing.
-pub(crate) type Tune = fn(&mut StoreConfig);
-
-async fn server(env: SimEnv, tune: Tune) {
-    let objects = Arc::new(DiskStore::new(env.clone(), "objects"));
-    let mut config = StoreConfig::new(64 << 20);
-    tune(&mut config);
-    let store = Store::open(env.clone(), objects, config).await.unwrap();
-    let coordination = vec![HostPort::new(ZOOKEEPER, ZOOKEEPER_PORT)];
-    let master = MasterConfig {
-        bind: ANY,
-        port: MASTER_PORT,
-        advertise_host: SERVER.to_owned(),
-        coordination: coordination.clone(),
-        parent: "/hbase".to_owned(),
-        session_timeout: SESSION_TIMEOUT,
-        min_servers: 1,
-        rpc: cadastre_rpc::ServerConfig::default(),
-    };
-    let region_server = RegionServerConfig {
-        bind: ANY,
-        port: REGION_SERVER_PORT,
-        advertise_host: SERVER.to_owned(),
-        coordination,
-        parent: "/hbase".to_owned(),
-        session_timeout: SESSION_TIMEOUT,
-        rpc: cadastre_rpc::ServerConfig::default(),
-    };
-    let master = Master::start(env.clone(), store.clone(), master)
-        .await
-        .unwrap();
-    let region_server = RegionServer::start(env.clone(), store, region_server)
-        .await
-        .unwrap();
-    master.ready().await.unwrap();
-    region_server.ended().await;
-    env.exit("the region server has ended");
-}
+use super::apart::{
+    REGION_SERVER_PORT, SERVER, SESSION_TIMEOUT, Tune, ZOOKEEPER, server, zookeeper,
+};
 
 /// What a client saw: when, and whether it was answered.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! `cadastre rule check`: everything that a person should know of a rule before anybody uses it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cadastre_sharding::Program;
@@ -40,8 +40,12 @@ pub struct FingerprintArgs {
 pub(super) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Outcome {
     let program = source::program(&args.rule)?;
     let mut findings = lint::findings(&program);
-    if program.is_script() {
-        second_process(args, &program, &mut findings)?;
+    if !is_repeatable(&args.rule, &program)? {
+        findings.push(Finding {
+            severity: Severity::Error,
+            kind: "not-deterministic",
+            message: NOT_REPEATABLE.to_owned(),
+        });
     }
     if args.records.input.is_some() {
         samples(args, &program, &mut findings)?;
@@ -81,30 +85,25 @@ pub(super) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Outcome {
     Ok(if is_bad { exit::FOUND } else { exit::DONE })
 }
 
-/// B5.11: a script must answer the same in another process, with other addresses and other seeds of hash tables.
-fn second_process(
-    args: &CheckArgs,
-    program: &Program,
-    findings: &mut Vec<Finding>,
-) -> Result<(), Stop> {
+/// What is said of a script that answers now so, now otherwise.
+pub(super) const NOT_REPEATABLE: &str = "the script answers differently when it is asked again, or in a second process: it cannot be a rule";
+
+/// B5.11: a script must answer the same when it is asked again, and in another process, with other addresses and other seeds of hash
+/// tables. All other rules do by themselves.
+pub(super) fn is_repeatable(rule: &Path, program: &Program) -> Result<bool, Stop> {
+    if !program.is_script() {
+        return Ok(true);
+    }
     let fault = |error: std::io::Error| Stop::usage(format!("a second process: {error}"));
     let binary = std::env::current_exe().map_err(fault)?;
     let answer = Command::new(binary)
         .args(["rule", "fingerprint"])
-        .arg(&args.rule)
+        .arg(rule)
         .output()
         .map_err(fault)?;
-    let theirs = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
-    let ours = format!("{:016x}", lint::fingerprint(program));
-    if !answer.status.success() || theirs != ours {
-        findings.push(Finding {
-            severity: Severity::Error,
-            kind: "not-deterministic",
-            message: "the script answers differently in a second process: it cannot be a rule"
-                .to_owned(),
-        });
-    }
-    Ok(())
+    let theirs = String::from_utf8_lossy(&answer.stdout);
+    let ours = [(); 2].map(|()| format!("{:016x}", lint::fingerprint(program)));
+    Ok(answer.status.success() && ours.iter().all(|it| it == theirs.trim()))
 }
 
 pub(super) fn fingerprint(args: &FingerprintArgs, output: &mut Output<'_>) -> Outcome {

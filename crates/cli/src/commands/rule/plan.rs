@@ -30,7 +30,8 @@ pub struct PlanArgs {
     /// A new cluster that joins; may be given several times
     #[arg(long, value_name = "CLUSTER")]
     add: Vec<String>,
-    /// A field that grows with time, and a bound above all there is: rows from it on may go to the new places
+    /// A field that grows with time, and a bound above all there is: rows from it on may go to the new places. Without it, a field that
+    /// only grows in the order of the records, and what comes behind its last value
     #[arg(long, value_name = "FIELD=VALUE", requires = "add")]
     beyond: Option<String>,
     /// Where a hot slot, or a hot key, is to go
@@ -46,6 +47,36 @@ struct Seen {
     load: Load,
     /// How often each value of the first field that the rule looks at came.
     values: BTreeMap<Literal, (u64, Slot)>,
+    /// For each field whether it grows.
+    growth: Vec<Growth>,
+}
+
+/// Whether a field's values only grow in the order in which records come, as ids and dates do.
+#[derive(Clone, Default)]
+struct Growth {
+    latest: Option<Literal>,
+    rises: bool,
+    falls: bool,
+}
+
+impl Growth {
+    fn see(&mut self, value: &Literal) {
+        self.falls |= self.latest.as_ref().is_some_and(|it| value < it);
+        self.rises |= self.latest.as_ref().is_some_and(|it| value > it);
+        self.latest = Some(value.clone());
+    }
+
+    /// What comes behind all values, if they have an order that somebody may count on.
+    fn beyond(&self) -> Option<Literal> {
+        let next = match self.latest.as_ref().filter(|_| self.rises && !self.falls)? {
+            Literal::I64(it) => Literal::I64(it.checked_add(1)?),
+            Literal::U64(it) => Literal::U64(it.checked_add(1)?),
+            Literal::Date(it) => Literal::Date(it.checked_add(1)?),
+            Literal::Timestamp(it) => Literal::Timestamp(it.checked_add(1)?),
+            _ => return None,
+        };
+        next.is_in_range().then_some(next)
+    }
 }
 
 pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
@@ -58,13 +89,16 @@ pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
     let observed = Observed { slots };
     let refused = |error: RuleError| Stop::refused(error.to_string());
     let mut plans = Vec::new();
+    let mut all_move = false;
     if !args.add.is_empty() {
         let targets: Vec<Target> = args.add.iter().map(|it| target(it)).collect();
         let beyond = args
             .beyond
             .as_deref()
             .map(|it| bound(&program, it))
-            .transpose()?;
+            .transpose()?
+            .or_else(|| seen.beyond(&program));
+        all_move = beyond.is_none();
         plans.extend(grow(&program, &observed, &targets, beyond).map_err(refused)?);
     }
     if let Some(to) = &args.to {
@@ -79,6 +113,12 @@ pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
     }
     for (plan, number) in plans.iter().zip(1_u64..) {
         print(output, &program, plan, number);
+    }
+    if all_move {
+        output.answer(
+            "# No field only grows in the order of the records. With --beyond FIELD=VALUE the first plan would move nothing.",
+            || json!({ "plans": plans.len(), "lacks": "--beyond" }),
+        );
     }
     Ok(exit::DONE)
 }
@@ -109,6 +149,7 @@ fn observe(args: &PlanArgs, program: &Program) -> Result<Seen, Stop> {
     let mut seen = Seen {
         load: Load::default(),
         values: BTreeMap::new(),
+        growth: vec![Growth::default(); program.types().len()],
     };
     if args.records.input.is_none() && !args.add.is_empty() {
         // Growth can be planned blind: then all slots count alike.
@@ -127,6 +168,11 @@ fn observe(args: &PlanArgs, program: &Program) -> Result<Seen, Stop> {
                 if let Some(value) = value {
                     seen.count(value, record.count, slot);
                 }
+                for (growth, value) in seen.growth.iter_mut().zip(&fields) {
+                    if let Some(value) = value.to_literal() {
+                        growth.see(&value);
+                    }
+                }
             }
             Err(why) => seen.load.refuse(why, record.count),
         }
@@ -136,6 +182,14 @@ fn observe(args: &PlanArgs, program: &Program) -> Result<Seen, Stop> {
 }
 
 impl Seen {
+    /// A field that grows, one that the rule looks at if there is one, and a bound above all that was seen of it.
+    fn beyond(&self, program: &Program) -> Option<(u16, Literal)> {
+        let used = program.used_fields().iter().copied();
+        let all = (0_u16..).take(self.growth.len());
+        used.chain(all)
+            .find_map(|at| Some((at, self.growth[usize::from(at)].beyond()?)))
+    }
+
     /// Counts a value; when there are too many, all that came once so far are forgotten, and the others lose one: what is
     /// frequent is never forgotten (Misra and Gries, 1982).
     fn count(&mut self, value: Literal, rows: u64, slot: Slot) {
@@ -229,6 +283,7 @@ mod tests {
         let mut seen = Seen {
             load: Load::default(),
             values: BTreeMap::new(),
+            growth: Vec::new(),
         };
         for number in 0..50_000_i64 {
             seen.count(Literal::I64(number), 1, Slot(0));

@@ -14,6 +14,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::census::{self, ClustersArgs};
+use super::{Stop, check};
 use crate::commands::connect::ConnectArgs;
 use crate::commands::output::{Output, usage};
 use crate::commands::{exit, sharded};
@@ -101,18 +102,33 @@ pub(super) async fn publish<E: Env>(
     args: &PublishArgs,
     output: &mut Output<'_>,
 ) -> Result<u8> {
+    let program = match args.go_on {
+        true => None,
+        false => Some(Arc::new(checked(&args.rule)?)),
+    };
     let center = RuleCenter::open(client).await?;
     let done = async {
-        if args.go_on {
-            let set = existing(&center, &args.rule).await?;
-            return finish(client, &center, &set, &args.how, true, output).await;
+        match &program {
+            Some(program) => bring(client, &center, program, &args.how, output).await,
+            None => {
+                let set = existing(&center, &args.rule).await?;
+                finish(client, &center, &set, &args.how, true, output).await
+            }
         }
-        let program = Arc::new(sharded::program(&PathBuf::from(&args.rule))?);
-        bring(client, &center, &program, &args.how, output).await
     }
     .await;
     center.close().await;
     done
+}
+
+/// A file's rule; a script that gives now this, now that is refused.
+fn checked(file: &str) -> Result<Program> {
+    let path = PathBuf::from(file);
+    let program = sharded::program(&path)?;
+    match check::is_repeatable(&path, &program).map_err(Stop::into_error)? {
+        true => Ok(program),
+        false => Err(Error::invalid(check::NOT_REPEATABLE)),
+    }
 }
 
 pub(super) async fn rollback<E: Env>(

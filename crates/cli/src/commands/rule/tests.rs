@@ -102,6 +102,21 @@ fn check_finds_what_is_wrong() {
         text.contains("[skew]: the samples are uneven: heaviest 4.00 of the mean"),
         "{text}"
     );
+    // Numbers that are hashed as texts, and a record without a place.
+    files.write("hash.rule", "rule x version 1; field name: string; dimension n 0 to 3; else (xxh3(name) % 4); place table \"t_{n}\";");
+    files.write("names.csv", "name\n7\n007\n");
+    let (code, text) = files.run("check @hash.rule @names.csv");
+    assert_eq!(code, exit::FOUND);
+    assert!(
+        text.contains("warning [hash-of-numeric-text]: name is hashed as text"),
+        "{text}"
+    );
+    files.write("nulls.csv", "user_id,name\n,x\n");
+    let (_, text) = files.run("check @four.rule @nulls.csv");
+    assert!(
+        text.contains("error [sample-refused]: 1 samples have no place"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -226,6 +241,19 @@ fn plan_proposes_and_applies_nothing() {
         (Some(0), Some(2))
     );
     cadastre_sharding::parse(first["text"].as_str().unwrap()).unwrap();
+    // R16: without a bound, the field that grows in the records has one.
+    let (_, text) = files.run("plan @four.rule @orders.csv --add c2 --json");
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(first["moved_load"].as_u64(), Some(0), "{text}");
+    assert!(
+        first["text"].as_str().unwrap().contains("user_id >= 12"),
+        "{text}"
+    );
+    files.write("falls.csv", "user_id,name\n5,a\n3,b\n");
+    for records in ["@falls.csv", ""] {
+        let (_, text) = files.run(format!("plan @four.rule --add c2 {records}").trim_end());
+        assert!(text.contains("With --beyond FIELD=VALUE"), "{text}");
+    }
     // One seller has most rows of a slot that is hot.
     let rows: String = (0..100)
         .map(|id| format!("{},x\n", if id % 2 == 0 { 7 } else { id }))

@@ -30,7 +30,8 @@ fn asked(condition: &str) -> Asked {
 }
 
 fn tables(plan: &Plan) -> Vec<&str> {
-    plan.places.iter().map(|it| it.table.as_str()).collect()
+    let places = plan.places.iter().map(|it| plan.place(*it));
+    places.map(|it| it.table.as_str()).collect()
 }
 
 fn id(number: i64) -> Vec<u8> {
@@ -167,14 +168,14 @@ fn what_is_not_the_scan_s_is_not_shown() {
         "rule r version 1; field a: i64; key fixed a; dimension d 0 to 2; else (a % 3); place table \"t_{d}\";",
     );
     let plan = asked("a % 2 = 0").plan(&view).unwrap();
-    let place = |at: usize| plan.places[at].clone();
-    assert!(plan.takes(&id(4), &place(1)).unwrap());
+    let place = |at: usize| plan.places[at];
+    assert!(plan.takes(&id(4), place(1)).unwrap());
     assert!(
-        !plan.takes(&id(4), &place(2)).unwrap(),
+        !plan.takes(&id(4), place(2)).unwrap(),
         "the rule places it elsewhere"
     );
-    assert!(!plan.takes(&id(7), &place(1)).unwrap(), "the condition");
-    assert!(!plan.takes(b"x", &place(1)).unwrap(), "no key of this rule");
+    assert!(!plan.takes(&id(7), place(1)).unwrap(), "the condition");
+    assert!(!plan.takes(b"x", place(1)).unwrap(), "no key of this rule");
 }
 
 #[test]
