@@ -173,12 +173,12 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
 fn long() -> Result<(), String> {
     let long: [(&[&str], &str, &str); 3] = [
         (
-            &["--test", "crash", "t5_"],
+            &["--test", "store", "crash::t5_"],
             "CADASTRE_T5_OPERATIONS",
             HOT_ROW_OPERATIONS,
         ),
         (
-            &["--test", "model", "reads_"],
+            &["--test", "store", "model::reads_"],
             "CADASTRE_MODEL_CASES",
             MODEL_CASES,
         ),

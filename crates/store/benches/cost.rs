@@ -13,7 +13,7 @@
     reason = "a bench is a tool of the workbench: it measures real time, prints, and ends at the first failure"
 )]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/store/common.rs"]
 mod common;
 
 use std::path::Path;

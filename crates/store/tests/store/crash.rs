@@ -1,26 +1,18 @@
 //! Power cuts, failing disks, the log's bounds (T1, T2, C13 to C17).
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-#[path = "common/fault.rs"]
-mod fault;
-#[path = "common/scenarios.rs"]
-mod scenarios;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::scenarios::{self, lock, region_spec, run_on, small};
 use cadastre_env::{Clock, Env};
 use cadastre_store::{RowRange, Store, WalSync};
 use cadastre_types::{Code, Durability, FamilyDescriptor, Query};
-use common::*;
-use fault::{FaultDisk, FaultEnv};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use scenarios::{lock, region_spec, run_on, small};
 
 #[test]
 fn t1_acknowledged_writes_survive_power_cuts() {

@@ -1,20 +1,16 @@
 //! The row cache is never seen: readers on another core than the writers see every acknowledged write, whole, and no row goes back (C1,
 //! C2, INV-6), whatever is in the cache.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::common::*;
 use cadastre_env::{Env, RealEnv};
 use cadastre_store::{RegionSpec, Store};
 use cadastre_types::{
     Cell, CellType, Durability, FamilyDescriptor, Qualifiers, Query, TableDescriptor,
 };
-use common::*;
 use object_store::memory::InMemory;
 
 const ROWS: usize = 4;

@@ -1,14 +1,10 @@
 //! Scans that leave rows behind by their keys.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
-
-mod common;
-
+use crate::common::{descriptor, local, marker, open, put, run, spec, write};
 use bytes::Bytes;
 use cadastre_env::RealEnv;
 use cadastre_store::{Choice, Region, RowRange, Step};
 use cadastre_types::{CellType, FamilyDescriptor, Query};
-use common::{descriptor, local, marker, open, put, run, spec, write};
 
 /// Rows of the table: even ones in files, odd ones in memory; every tenth deleted, every seventh with two families.
 const ROWS: usize = 300;

@@ -1,8 +1,6 @@
 //! Histories that tests run as they are, and that the tests of planted faults (T10) run with a fault, which must show. Each
 //! panics when it sees something wrong.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};

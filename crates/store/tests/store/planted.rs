@@ -1,17 +1,11 @@
 //! Each fault that can be planted is found by a test that exists without it, within its seeds (T10). Run by `cargo xtask test`:
-//! `cargo test --workspace --features cadastre-sim/planted-faults,cadastre-store/fuzzing --test planted`.
-
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-#[path = "common/fault.rs"]
-mod fault;
-#[path = "common/scenarios.rs"]
-mod scenarios;
+//! `cargo test --workspace --features cadastre-sim/planted-faults,cadastre-store/fuzzing --test store t10_`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cadastre_store::Planted;
+
+use crate::scenarios;
 
 /// Seeds within which a fault must show.
 const SEEDS: u64 = 5;

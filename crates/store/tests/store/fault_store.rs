@@ -1,7 +1,5 @@
 //! An object store whose calls can fail, before or after they had their effect, or take time.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

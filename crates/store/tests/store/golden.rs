@@ -1,16 +1,12 @@
 //! A data directory written by each release opens in the next (T11). `tests/golden/<format>` was written by [`write_golden`], which the
 //! test calls when the directory of a new format is missing; it is never written again for a format that was released.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::*;
 use cadastre_store::{RowRange, Store, StoreConfig};
 use cadastre_types::{CellType, Durability, FamilyDescriptor, Query, TableDescriptor};
-use common::*;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/1")

@@ -1,28 +1,18 @@
 //! Every call to the log's files and to the object store fails once, in one history after the other: no acknowledged write is lost,
 //! nothing wrong is read, and service returns (C16, C17).
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-#[path = "common/fault.rs"]
-mod fault;
-#[path = "common/fault_store.rs"]
-mod fault_store;
-#[path = "common/scenarios.rs"]
-mod scenarios;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::fault_store::{FaultStore, When};
+use crate::scenarios::{region_spec, run_on, small};
 use cadastre_env::{Clock, Env};
 use cadastre_store::{Region, Store, StoreConfig};
 use cadastre_types::{Durability, FamilyDescriptor, Query, Result};
-use common::*;
-use fault::{FaultDisk, FaultEnv};
-use fault_store::{FaultStore, When};
-use scenarios::{region_spec, run_on, small};
 
 /// Longest wait for one step of a history: what a process that has ended would do never ends.
 const STEP_MAX: Duration = Duration::from_secs(20);

@@ -1,7 +1,5 @@
 //! Damaged bytes on disk are read or refused, never a crash (T11): the golden log's segments, changed at random. Run by
-//! `cargo xtask test`: `cargo test --workspace --features cadastre-sim/planted-faults,cadastre-store/fuzzing --test fuzzed`; `/fuzz` goes deeper.
-
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+//! `cargo xtask test`: `cargo test --workspace --features cadastre-sim/planted-faults,cadastre-store/fuzzing --test store fuzzed`; `/fuzz` goes deeper.
 
 use std::path::Path;
 

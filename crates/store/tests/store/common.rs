@@ -1,6 +1,6 @@
 //! What the store's integration tests share.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, reason = "the bench uses a part")]
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -2,30 +2,20 @@
 //! moves, flushes and compactions between, rows that turn wide and narrow again, the row cache warm, snapshots open. Also who wants
 //! only the first columns sees them right, and does not read the others.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-#[path = "common/fault.rs"]
-mod fault;
-#[path = "common/fault_store.rs"]
-mod fault_store;
-#[path = "common/scenarios.rs"]
-mod scenarios;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::fault_store::{FaultStore, When};
+use crate::scenarios::{region_spec, run_on, small};
 use cadastre_env::{Clock, Env};
 use cadastre_store::{ReadPoint, Region, RowRange, Store};
 use cadastre_types::{Cell, CellType, FamilyDescriptor, Qualifiers, Query};
-use common::*;
-use fault::{FaultDisk, FaultEnv};
-use fault_store::{FaultStore, When};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use scenarios::{region_spec, run_on, small};
 
 /// The family's TTL where it has one, ms.
 const TTL_MS: i64 = 3_600_000;

@@ -1,15 +1,11 @@
 //! What a table's attributes and a region's load say of its files: compression, sizes, names, the last major compaction.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::*;
 use cadastre_env::RealEnv;
 use cadastre_store::Region;
 use cadastre_types::{Cell, FamilyDescriptor};
-use common::*;
 use object_store::memory::InMemory;
 
 const ROWS: usize = 500;

@@ -1,15 +1,11 @@
 //! The path: open, write, durable, read, crash, reopen with replay, flush, scan.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-
 use std::collections::BTreeSet;
 
+use crate::common::*;
 use cadastre_env::Env;
 use cadastre_store::{RowRange, Store};
 use cadastre_types::{CellType, Code, Durability, FamilyDescriptor, Query};
-use common::*;
 
 #[test]
 fn writes_survive_a_crash_and_a_clean_close() {

@@ -1,19 +1,15 @@
 //! Rows of every shape: hot, wide, with large cells, with markers; compaction must be invisible (T3, T4, T5, C4 to C7).
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::common::*;
 use bytes::Bytes;
 use cadastre_env::{Clock, Env, RealEnv};
 use cadastre_store::{ReadPoint, Region, RegionSpec, RowRange, Store};
 use cadastre_types::{
     Cell, CellType, Durability, FamilyDescriptor, Qualifiers, Query, RegionInfo, TableDescriptor,
 };
-use common::*;
 use futures::future::join_all;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;

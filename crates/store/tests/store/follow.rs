@@ -1,25 +1,17 @@
 //! A region's writes followed through the log: across segment turns, flushes and restarts, each once and in order; and what happens
 //! to a follower that falls behind.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-#[path = "common/fault.rs"]
-mod fault;
-#[path = "common/scenarios.rs"]
-mod scenarios;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::scenarios::{region_spec, run_on, small};
 use cadastre_env::{Clock, Env};
 use cadastre_store::{Follower, LogBatch, LogChange, Region, Store, StoreConfig};
 use cadastre_types::{Code, FamilyDescriptor};
-use common::*;
-use fault::{FaultDisk, FaultEnv};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
-use scenarios::{region_spec, run_on, small};
 
 const SEGMENT: u64 = 16 << 10;
 

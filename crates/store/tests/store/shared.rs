@@ -1,16 +1,12 @@
 //! Stores whose objects are shared by machines: nothing counts but what is there (rfcs/2026-11-30-regions-on-hdfs.md).
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::*;
 use cadastre_env::RealEnv;
 use cadastre_store::{Store, StoreConfig};
 use cadastre_types::{Code, Durability, FamilyDescriptor, Query, TableDescriptor};
-use common::*;
 use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;

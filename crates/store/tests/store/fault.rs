@@ -1,7 +1,5 @@
 //! Surroundings whose disk forgets what was not synced, tears it, and can fail (T1).
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;

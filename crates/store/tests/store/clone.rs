@@ -1,34 +1,24 @@
 //! Regions split and merged: nothing lost, nothing double, whatever was in files, memory and log, over crashes, cuts in the middle of
 //! the work, compactions, and the end of the regions that lent their files.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
-#[path = "common/fault.rs"]
-mod fault;
-#[path = "common/fault_store.rs"]
-mod fault_store;
-#[path = "common/scenarios.rs"]
-mod scenarios;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::fault_store::{FaultStore, When};
+use crate::scenarios::{run_on, small};
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
 use cadastre_store::{Region, RegionSpec, RowRange, Store, StoreConfig};
 use cadastre_types::{
     CellType, Code, Durability, FamilyDescriptor, RegionInfo, TableDescriptor, TableName,
 };
-use common::*;
-use fault::{FaultDisk, FaultEnv};
-use fault_store::{FaultStore, When};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use scenarios::{run_on, small};
 
 fn table() -> Arc<TableDescriptor> {
     descriptor(vec![FamilyDescriptor::new("f"), FamilyDescriptor::new("g")])
