@@ -60,9 +60,8 @@ impl Filter for And {
     }
     fn columns_wanted(&self) -> Option<u32> {
         // Those behind it see only what it lets through; it must see every cell itself.
-        let others = |filter: &&Box<dyn Filter>| filter.judges_whole_rows();
-        let first = self.0.iter().find(|filter| !others(filter))?;
-        first.columns_wanted()
+        let mut of_cells = self.0.iter().filter(|filter| !filter.judges_whole_rows());
+        of_cells.next()?.columns_wanted()
     }
     fn judges_whole_rows(&self) -> bool {
         self.0.iter().all(|filter| filter.judges_whole_rows())
