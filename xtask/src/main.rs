@@ -64,9 +64,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// The stage that runs beside others, and those that it runs beside.
-const BESIDE: &str = "kill";
-const AFTER: &[&str] = &["hdfs", "masters"];
+/// Stages that run beside others, and those of which the first begins them: the seeds take what processor the clients leave them, and the kills wait for
+/// clients most of the time.
+const BESIDE: &[(&str, &[&str])] = &[
+    ("sim", &["clients", "suite"]),
+    ("kill", &["hdfs", "masters"]),
+];
+
+fn beside(name: &str) -> Option<&'static [&'static str]> {
+    let (_, others) = BESIDE.iter().find(|(aside, _)| *aside == name)?;
+    Some(others)
+}
 
 fn stage(name: &str) -> Result<(), String> {
     println!("=== {name}");
@@ -86,25 +94,30 @@ fn run(names: &[&str]) -> Result<(), String> {
             ));
         }
     }
-    // The kills wait for clients most of the time: they run beside what comes after them.
-    let (mut beside, others): (Vec<&str>, Vec<&str>) =
-        names.iter().partition(|name| **name == BESIDE);
-    let mut aside = None;
+    let (mut waiting, others): (Vec<&str>, Vec<&str>) =
+        names.iter().partition(|name| beside(name).is_some());
+    let mut running = Vec::new();
     let mut outcome = Ok(());
     for name in others {
-        if outcome.is_ok() && AFTER.contains(&name) && beside.pop().is_some() {
-            aside = Some(std::thread::spawn(|| stage(BESIDE)));
+        if outcome.is_ok() {
+            let begins = |aside: &&str| beside(aside).is_some_and(|at| at.contains(&name));
+            let (begun, left) = waiting.into_iter().partition(begins);
+            waiting = left;
+            for aside in Vec::into_iter(begun) {
+                let aside = aside.to_owned();
+                running.push(std::thread::spawn(move || stage(&aside)));
+            }
         }
         outcome = outcome.and_then(|()| stage(name));
     }
-    // Waited for whatever came of the others: it leaves nothing behind.
-    if let Some(aside) = aside {
-        let kills = aside.join().map_err(|_| format!("{BESIDE} panicked"))?;
-        outcome = outcome.and(kills);
+    // Waited for whatever came of the others: they leave nothing behind.
+    for aside in running {
+        let ended = aside.join().map_err(|_| "a stage panicked".to_owned())?;
+        outcome = outcome.and(ended);
     }
     outcome?;
-    if beside.pop().is_some() {
-        stage(BESIDE)?;
+    for name in waiting {
+        stage(name)?;
     }
     println!("{} passed, 0 failed", names.len());
     Ok(())

@@ -214,8 +214,13 @@ fn seeds(kind: &[&str], count: usize) -> Result<(), String> {
     let mut running = Vec::new();
     for from in (0..count).step_by(part) {
         let seeds = format!("{from}..{}", (from + part).min(count));
-        let mut command = Command::new(&sim);
-        command.args(kind).args(["--seeds", &seeds]);
+        // It runs beside clients that wait for answers.
+        let mut command = Command::new("nice");
+        command
+            .args(["-n", "19"])
+            .arg(&sim)
+            .args(kind)
+            .args(["--seeds", &seeds]);
         println!("$ {command:?}");
         running.push((seeds, command.spawn().map_err(|error| error.to_string())?));
     }
