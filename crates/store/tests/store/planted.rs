@@ -11,9 +11,16 @@ use crate::scenarios;
 const SEEDS: u64 = 5;
 
 /// Runs a history with seeds until it fails.
+/// Histories of a fault that shows only when threads meet: the first one finds it, unless the machine has other work.
+const RACES: u64 = 50;
+
 fn must_be_found(history: impl Fn(u64)) {
-    let found = (0..SEEDS).any(|seed| catch_unwind(AssertUnwindSafe(|| history(seed))).is_err());
-    assert!(found, "not found in {SEEDS} seeds");
+    must_be_found_in(SEEDS, history);
+}
+
+fn must_be_found_in(seeds: u64, history: impl Fn(u64)) {
+    let found = (0..seeds).any(|seed| catch_unwind(AssertUnwindSafe(|| history(seed))).is_err());
+    assert!(found, "not found in {seeds} seeds");
 }
 
 #[test]
@@ -32,7 +39,9 @@ fn t10_acknowledging_before_the_sync_is_found() {
 
 #[test]
 fn t10_a_cache_filled_without_a_ticket_is_found() {
-    must_be_found(|_| scenarios::hot_row(|c| c.planted = Some(Planted::CacheFillWithoutTicket)));
+    must_be_found_in(RACES, |_| {
+        scenarios::hot_row(|c| c.planted = Some(Planted::CacheFillWithoutTicket));
+    });
 }
 
 #[test]
