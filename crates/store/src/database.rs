@@ -415,6 +415,7 @@ impl<E: Env> Database<E> {
         // What is written while it runs stays counted.
         let taken = self.unflushed_bytes();
         self.flushes.fetch_add(1, Ordering::Relaxed);
+        let visible = self.written.load(Ordering::SeqCst);
         // A memtable is a file only once all of it is durable.
         let _telling = self.writer.as_ref().map(|writer| writer.keep_telling());
         self.db
@@ -423,6 +424,9 @@ impl<E: Env> Database<E> {
             })
             .await
             .map_err(|e| from_slatedb(&e).context(format!("flushing {}", self.path)))?;
+        if let Some(writer) = &self.writer {
+            writer.flushed_to(visible);
+        }
         self.unflushed.fetch_sub(taken, Ordering::Relaxed);
         self.store.unflushed.fetch_sub(taken, Ordering::Relaxed);
         self.relieve();
@@ -450,9 +454,9 @@ impl<E: Env> Database<E> {
             .map_err(|error| error.context(format!("writing the manifest of {}", self.path)))
     }
 
-    /// Sequence number up to which everything is in the database's own files.
-    pub(crate) fn flushed_sequence(&self) -> u64 {
-        self.status.borrow().current_manifest.last_l0_seq()
+    /// Sequence number up to which the lane's records are needed no more; `None` if it has none of this database.
+    pub(crate) fn flushed_sequence(&self) -> Option<u64> {
+        self.writer.as_ref().map(|writer| writer.flushed_sequence())
     }
 
     /// Whether it was closed, by us, by a newer writer or by a fault.

@@ -143,10 +143,7 @@ async fn flush_by_budget<E: Env>(store: &Arc<StoreShared<E>>) {
 
 /// Removes segments; when there are too many, flushes what holds the oldest back first.
 async fn truncate_log<E: Env>(store: &Arc<StoreShared<E>>) {
-    let flushed = |path: &str| {
-        let database = store.open_database(path)?;
-        Some(database.flushed_sequence())
-    };
+    let flushed = |path: &str| store.open_database(path)?.flushed_sequence();
     for _ in 0..FLUSHES_MAX {
         let pinned = match store.log.truncate(flushed).await {
             Ok(pinned) => pinned,

@@ -127,16 +127,18 @@ impl<E: Env> ObjectLog<E> {
     }
 
     /// Removes objects up to a number whose rows are all in the database's own files. Not before they are old: a stalled writer of before
-    /// our fence must find its number taken. How many.
+    /// our fence must find its number taken. How many. What SlateDB says of its files is ahead while it writes a manifest, so the written
+    /// one decides, which is read if there is something to remove.
     pub(crate) async fn truncate(&self, replay_after: u64) -> Result<usize> {
         let shared = &self.0;
-        let oldest = shared.env.clock().mono().saturating_sub(shared.min_age);
-        let gone: Vec<u64> = {
-            let known = shared.known();
-            let flushed = known.range(..=replay_after);
-            let old = flushed.filter(|(_, since)| **since <= oldest);
-            old.map(|(number, _)| *number).take(REMOVED_MAX).collect()
+        if shared.old(replay_after).is_empty() {
+            return Ok(0);
+        }
+        let written = manifest::newest(&shared.env, &shared.objects, &shared.path).await?;
+        let Some(written) = written else {
+            return Ok(0);
         };
+        let gone = shared.old(replay_after.min(written.replay_after_wal_id()));
         let paths: Vec<_> = gone
             .iter()
             .map(|number| Ok(shared.object(*number)))
@@ -160,6 +162,14 @@ impl<E: Env> ObjectLog<E> {
 }
 
 impl<E: Env> Shared<E> {
+    /// Objects up to a number that are old enough to go, the first of them.
+    fn old(&self, last: u64) -> Vec<u64> {
+        let oldest = self.env.clock().mono().saturating_sub(self.min_age);
+        let known = self.known();
+        let old = known.range(..=last).filter(|(_, since)| **since <= oldest);
+        old.map(|(number, _)| *number).take(REMOVED_MAX).collect()
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Duration>> {
         self.known.lock().expect("not poisoned")
     }

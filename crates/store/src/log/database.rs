@@ -76,6 +76,9 @@ pub(crate) struct DatabaseLog {
     told: AtomicU64,
     /// Those who want SlateDB to be told of each group.
     tellers: AtomicUsize,
+    /// Sequence number up to which rows are in the database's own files, by a manifest that is written. SlateDB's own status is ahead
+    /// of that while it writes one: rows whose records went in between were lost to a kill.
+    flushed: AtomicU64,
 }
 
 /// While this lives SlateDB is told of each group.
@@ -107,6 +110,7 @@ impl DatabaseLog {
             durable: watch::Sender::new(0),
             told: AtomicU64::new(0),
             tellers: AtomicUsize::new(0),
+            flushed: AtomicU64::new(0),
         })
     }
 
@@ -207,6 +211,16 @@ impl DatabaseLog {
     pub(crate) fn opened(&self, sequence: u64) {
         self.told.fetch_max(sequence, Ordering::SeqCst);
         self.raise(sequence);
+    }
+
+    /// A manifest that is written says that the database's files have everything up to a sequence number.
+    pub(crate) fn flushed_to(&self, sequence: u64) {
+        self.flushed.fetch_max(sequence, Ordering::SeqCst);
+    }
+
+    /// Sequence number up to which no records are needed any more (C15).
+    pub(crate) fn flushed_sequence(&self) -> u64 {
+        self.flushed.load(Ordering::SeqCst)
     }
 
     /// Sequence number up to which everything is durable.
@@ -358,6 +372,7 @@ impl<E: Env> WriterInit for LogWal<E> {
             .fetch_max(replay_after, std::sync::atomic::Ordering::SeqCst);
         let epoch = manifest.epoch();
         let database = self.replace(epoch)?;
+        database.flushed_to(manifest.manifest().last_l0_seq());
         database.drain_older().await?;
         let fence = database.push(&self.shared, 0, |lsn| Encoded::fence(epoch, lsn))?;
         assert!(fence > replay_after, "LSNs grow");

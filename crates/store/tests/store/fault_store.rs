@@ -15,6 +15,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use tokio::sync::watch;
 
 use crate::fault::Calls;
 
@@ -34,6 +35,8 @@ pub(crate) struct FaultStore {
     pub(crate) calls: Arc<Calls>,
     pub(crate) when: When,
     pub(crate) delay_us: Arc<AtomicU64>,
+    /// Puts of paths that have this in them wait until it is `None`.
+    pub(crate) held: Arc<watch::Sender<Option<String>>>,
 }
 
 impl FaultStore {
@@ -43,6 +46,15 @@ impl FaultStore {
             calls: Arc::default(),
             when,
             delay_us: Arc::default(),
+            held: Arc::new(watch::Sender::new(None)),
+        }
+    }
+
+    /// The bucket as it is now, which no call on its way reaches any more.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            inner: Arc::new(self.inner.fork()),
+            ..Self::new(self.when)
         }
     }
 
@@ -82,6 +94,11 @@ impl ObjectStore for FaultStore {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
+        let passes = |held: &Option<String>| {
+            held.as_ref()
+                .is_none_or(|text| !location.as_ref().contains(text))
+        };
+        let _ = self.held.subscribe().wait_for(passes).await;
         self.call(self.inner.put_opts(location, payload, opts))
             .await
     }

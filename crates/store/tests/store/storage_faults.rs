@@ -11,8 +11,10 @@ use crate::fault::{FaultDisk, FaultEnv};
 use crate::fault_store::{FaultStore, When};
 use crate::scenarios::{region_spec, run_on, small};
 use cadastre_env::{Clock, Env};
-use cadastre_store::{Region, Store, StoreConfig};
+use cadastre_store::{Region, RegionSpec, Store, StoreConfig};
 use cadastre_types::{Durability, FamilyDescriptor, Query, Result};
+use futures::TryStreamExt;
+use object_store::ObjectStore;
 
 /// Longest wait for one step of a history: what a process that has ended would do never ends.
 const STEP_MAX: Duration = Duration::from_secs(20);
@@ -242,4 +244,70 @@ fn a_slow_object_store_changes_nothing_but_the_time() {
         objects.delay_us.store(5_000, Ordering::SeqCst);
         disk.sync_delay_us.store(5_000, Ordering::SeqCst);
     });
+}
+
+/// SlateDB tells of a file before the manifest that names it is written; the records are needed until then. A kill in between lost them.
+#[test]
+fn c15_a_manifest_that_is_being_written_frees_no_records() {
+    let bucket = FaultStore::new(When::Before);
+    let disk = FaultDisk::default();
+    let table = descriptor(vec![FamilyDescriptor::new("f")]);
+    let (slow, busy) = (region_spec(&table, 1), region_spec(&table, 2));
+    let name = |spec: &RegionSpec| spec.info.encoded_name().as_str().to_owned();
+    let (slow_name, busy_name) = (name(&slow), name(&busy));
+    let settings = || {
+        let mut config = settings();
+        config.memtable_bytes = 16 << 10;
+        config.segments_max = 64;
+        config
+    };
+    let reopened = (slow.clone(), bucket.clone(), disk.clone());
+    run_on(1, disk, |env| async move {
+        let store = Store::open(env.clone(), Arc::new(bucket.clone()), settings())
+            .await
+            .unwrap();
+        let slow = store.open_region(slow).await.unwrap();
+        let busy = store.open_region(busy).await.unwrap();
+        write(&env, &slow, vec![put("kept", "f", "q", 1, "v")]).await;
+        bucket
+            .held
+            .send_replace(Some(format!("{slow_name}/manifest")));
+        env.spawn_on(0, "flush", move || {
+            Box::pin(async move {
+                let _ = slow.flush().await;
+            })
+        });
+        files(&env, &bucket, &slow_name, 1).await;
+        // Each file of this region is made by a turn of the maintenance, which truncates the log after it.
+        for turn in 1..=4 {
+            for _ in 0..3 {
+                let value = "x".repeat(8 << 10);
+                let cell = put("row", "f", "q", turn as i64, &value);
+                write(&env, &busy, vec![cell]).await;
+            }
+            files(&env, &bucket, &busy_name, turn).await;
+        }
+    });
+    let (slow, bucket, disk) = reopened;
+    let (bucket, disk) = (bucket.fork(), disk.process_ended());
+    run_on(1, disk, |env| async move {
+        let store = Store::open(env.clone(), Arc::new(bucket), settings())
+            .await
+            .unwrap();
+        let slow = store.open_region(slow).await.unwrap();
+        let cells = slow.get(b"kept", &Query::default()).await.unwrap();
+        assert_eq!(cells.len(), 1, "an acknowledged row is gone");
+    });
+}
+
+/// Waits until a database has made so many files.
+async fn files(env: &FaultEnv, bucket: &FaultStore, name: &str, least: usize) {
+    let all = || async {
+        let all: Vec<_> = bucket.list(None).try_collect().await.unwrap();
+        let of = |path: &str| path.contains(name) && path.ends_with(".sst");
+        all.iter().filter(|o| of(o.location.as_ref())).count()
+    };
+    while all().await < least {
+        env.clock().sleep(Duration::from_millis(2)).await;
+    }
 }
