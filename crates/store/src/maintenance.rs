@@ -180,8 +180,8 @@ async fn truncate_object_logs<E: Env>(open: &[Arc<Database<E>>]) {
         if database.is_closed() {
             continue;
         }
-        let replay_after = database.db.manifest().replay_after_wal_id();
-        if let Err(error) = log.truncate(replay_after).await {
+        let told = database.db.manifest().replay_after_wal_id();
+        if let Err(error) = log.truncate_written(told).await {
             // The next turn goes on.
             tracing::warn!(path = &*database.path, %error, "the log cannot be truncated");
         }

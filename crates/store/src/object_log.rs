@@ -126,19 +126,25 @@ impl<E: Env> ObjectLog<E> {
         state.admit(&self.0, bytes).await
     }
 
-    /// Removes objects up to a number whose rows are all in the database's own files. Not before they are old: a stalled writer of before
-    /// our fence must find its number taken. How many. What SlateDB says of its files is ahead while it writes a manifest, so the written
-    /// one decides, which is read if there is something to remove.
-    pub(crate) async fn truncate(&self, replay_after: u64) -> Result<usize> {
+    /// As [`Self::truncate`], up to the number that the written manifest says, which is read if there is something to remove: what SlateDB
+    /// tells of its files is ahead of that while it writes one (C15).
+    pub(crate) async fn truncate_written(&self, told: u64) -> Result<usize> {
         let shared = &self.0;
-        if shared.old(replay_after).is_empty() {
+        if shared.old(told).is_empty() {
             return Ok(0);
         }
         let written = manifest::newest(&shared.env, &shared.objects, &shared.path).await?;
-        let Some(written) = written else {
-            return Ok(0);
-        };
-        let gone = shared.old(replay_after.min(written.replay_after_wal_id()));
+        match written {
+            Some(written) => self.truncate(told.min(written.replay_after_wal_id())).await,
+            None => Ok(0),
+        }
+    }
+
+    /// Removes objects up to a number whose rows are all in the database's own files. Not before they are old: a stalled writer of before
+    /// our fence must find its number taken. How many.
+    async fn truncate(&self, replay_after: u64) -> Result<usize> {
+        let shared = &self.0;
+        let gone = shared.old(replay_after);
         let paths: Vec<_> = gone
             .iter()
             .map(|number| Ok(shared.object(*number)))
