@@ -152,7 +152,7 @@ impl FamilyCells {
 }
 
 /// When the first columns of a wide family are enough: a filter that lets only those through ends the row behind them.
-pub(crate) struct FirstColumns {
+struct FirstColumns {
     /// How many with something to show.
     wanted: usize,
     /// Columns begun.
@@ -163,7 +163,7 @@ pub(crate) struct FirstColumns {
 }
 
 impl FirstColumns {
-    pub(crate) fn new(wanted: u32) -> Self {
+    fn new(wanted: u32) -> Self {
         let wanted = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
         Self {
             wanted,
@@ -175,7 +175,7 @@ impl FirstColumns {
 
     /// Whether what was read before an overflow cell of this column is enough; it is cut to whole columns then. `shown` answers the
     /// columns that some cells show.
-    pub(crate) fn enough(
+    fn enough(
         &mut self,
         column: &Bytes,
         cells: &mut FamilyCells,
@@ -196,6 +196,38 @@ impl FirstColumns {
         }
         cells.cut(column);
         true
+    }
+}
+
+/// The same for the families of a row, which come one after the other.
+pub(crate) struct FirstOfFamilies {
+    columns: u32,
+    family: u16,
+    first: FirstColumns,
+}
+
+impl FirstOfFamilies {
+    pub(crate) fn new(columns: u32) -> Self {
+        Self {
+            columns,
+            family: 0,
+            first: FirstColumns::new(columns),
+        }
+    }
+
+    /// As [`FirstColumns::enough`].
+    pub(crate) fn enough(
+        &mut self,
+        family: u16,
+        column: &Bytes,
+        cells: &mut FamilyCells,
+        shown: impl FnOnce(Vec<StoredCell>) -> usize,
+    ) -> bool {
+        if self.family != family {
+            self.family = family;
+            self.first = FirstColumns::new(self.columns);
+        }
+        self.first.enough(column, cells, shown)
     }
 }
 

@@ -15,7 +15,7 @@ use slatedb::{DbIterator, DbSnapshot, IterationOrder, KeyValue};
 
 use crate::error::from_slatedb;
 use crate::key::{self, Place, RowCodec};
-use crate::read::{self, FamilyCells, FirstColumns, READ_AHEAD, RowBudget};
+use crate::read::{self, FamilyCells, FirstOfFamilies, READ_AHEAD, RowBudget};
 use crate::region::{ReadPoint, RegionShared};
 
 /// Rows to scan, in row order whatever the direction: `start` is the lower end. Empty = open.
@@ -100,7 +100,7 @@ pub enum Step {
 pub struct Scanner<E: Env> {
     region: Arc<RegionShared<E>>,
     at: ReadPoint<E>,
-    query: Query,
+    query: Arc<Query>,
     reversed: bool,
     range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     entries: Option<DbIterator>,
@@ -132,7 +132,7 @@ impl<E: Env> Scanner<E> {
             done: is_empty(&range.0, &range.1),
             region,
             at,
-            query,
+            query: Arc::new(query),
             reversed,
             range,
             entries: None,
@@ -212,12 +212,8 @@ impl<E: Env> Scanner<E> {
         match choose(&row) {
             Choice::Read => {
                 self.passed = 0;
-                let families = match self.first_columns {
-                    None => self.read_row(first, &prefix).await?,
-                    Some(columns) => self.read_first(first, &prefix, &row, columns).await?,
-                };
+                let cells = self.read(first, &prefix, &row).await?;
                 self.skip_past(&prefix);
-                let cells = self.answer(&row, families)?;
                 Ok(match cells.is_empty() {
                     true => Step::Empty,
                     false => Step::Row(cells),
@@ -318,52 +314,15 @@ impl<E: Env> Scanner<E> {
         }
     }
 
-    /// Everything of a row whose first entry has been read.
-    async fn read_row(
-        &mut self,
-        first: KeyValue,
-        prefix: &Bytes,
-    ) -> Result<BTreeMap<u16, FamilyCells>> {
-        let mut families = BTreeMap::new();
-        let mut budget = RowBudget::default();
-        let mut entry = first;
-        loop {
-            budget.take(entry.key.len() + entry.value.len())?;
-            read::collect(
-                &mut families,
-                key::place(entry.key.slice(prefix.len()..))?,
-                entry.value,
-            )?;
-            match self.next_entry().await? {
-                None => break,
-                Some(next) if next.key.starts_with(prefix) => entry = next,
-                Some(next) => {
-                    self.ahead = Some(next);
-                    break;
-                }
-            }
-        }
-        if self.reversed {
-            for cells in families.values_mut() {
-                cells.overflow.reverse();
-            }
-        }
-        Ok(families)
-    }
-
-    /// The same, but of a wide family only the first columns that show something.
-    async fn read_first(
-        &mut self,
-        first: KeyValue,
-        prefix: &Bytes,
-        row: &Bytes,
-        columns: u32,
-    ) -> Result<BTreeMap<u16, FamilyCells>> {
-        let descriptor = self.region.descriptor();
+    /// What a row shows whose first entry has been read, by one schema and at one moment. Of a wide family no more is read than the first
+    /// columns that are enough.
+    async fn read(&mut self, first: KeyValue, prefix: &Bytes, row: &Bytes) -> Result<Vec<Cell>> {
+        let (descriptor, query) = (self.region.descriptor(), Arc::clone(&self.query));
         let now = self.region.database.clock.wall_ms();
-        let mut families = BTreeMap::new();
+        let wanted = read::wanted(&descriptor, &query)?;
+        let mut first_columns = self.first_columns.map(FirstOfFamilies::new);
+        let mut families: BTreeMap<u16, FamilyCells> = BTreeMap::new();
         let mut budget = RowBudget::default();
-        let mut reading = (0, FirstColumns::new(columns));
         let mut next = Some(first);
         while let Some(entry) = next {
             if !entry.key.starts_with(prefix) {
@@ -372,43 +331,42 @@ impl<E: Env> Scanner<E> {
             }
             budget.take(entry.key.len() + entry.value.len())?;
             let place = key::place(entry.key.slice(prefix.len()..))?;
-            let mut enough = false;
-            if let Place::Overflow {
-                family, qualifier, ..
-            } = &place
-            {
-                if reading.0 != *family {
-                    reading = (*family, FirstColumns::new(columns));
+            let enough = match (&mut first_columns, &place) {
+                (
+                    Some(first),
+                    Place::Overflow {
+                        family, qualifier, ..
+                    },
+                ) => {
+                    let wanted = wanted.iter().find(|it| it.family.id == *family);
+                    // Of a family that is not wanted nothing is enough already.
+                    let enough = wanted.is_none_or(|wanted| {
+                        let cells = families.entry(*family).or_default();
+                        first.enough(*family, qualifier, cells, |cells| {
+                            read::columns_shown(row, wanted, &query, cells, now)
+                        })
+                    });
+                    enough.then_some(*family)
                 }
-                let wanted = read::wanted(&descriptor, &self.query)?;
-                let wanted = wanted.into_iter().find(|it| it.family.id == *family);
-                // Of a family that is not wanted nothing is enough already.
-                enough = wanted.is_none_or(|wanted| {
-                    let cells = families.entry(*family).or_default();
-                    let shown = |cells| read::columns_shown(row, &wanted, &self.query, cells, now);
-                    reading.1.enough(qualifier, cells, shown)
-                });
-            }
-            if enough {
-                let target = key::after_family(prefix, reading.0);
-                if let Some(entries) = &mut self.entries {
+                _ => None,
+            };
+            match (enough, &mut self.entries) {
+                (Some(family), Some(entries)) => {
+                    let target = key::after_family(prefix, family);
                     entries.seek(target).await.map_err(|e| from_slatedb(&e))?;
                 }
-            } else {
-                read::collect(&mut families, place, entry.value)?;
+                (Some(_), None) => {}
+                (None, _) => read::collect(&mut families, place, entry.value)?,
             }
             next = self.next_entry().await?;
         }
-        Ok(families)
-    }
-
-    fn answer(&self, row: &Bytes, mut families: BTreeMap<u16, FamilyCells>) -> Result<Vec<Cell>> {
-        let descriptor = self.region.descriptor();
-        let now = self.region.database.clock.wall_ms();
         let mut out = Vec::new();
-        for wanted in read::wanted(&descriptor, &self.query)? {
-            if let Some(cells) = families.remove(&wanted.family.id) {
-                read::answer(row, &wanted, &self.query, cells.merged(), now, &mut out);
+        for wanted in &wanted {
+            if let Some(mut cells) = families.remove(&wanted.family.id) {
+                if self.reversed {
+                    cells.overflow.reverse();
+                }
+                read::answer(row, wanted, &query, cells.merged(), now, &mut out);
             }
         }
         Ok(out)
