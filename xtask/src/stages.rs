@@ -82,19 +82,7 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
         }
         "clients" => clients(),
         "suite" => suite(),
-        "kill" => script(
-            "tests/kill/run.sh",
-            &[
-                "--binary",
-                BINARY,
-                "--rounds",
-                KILL_ROUNDS,
-                "--lanes",
-                KILL_LANES,
-                "--max-seconds",
-                KILL_SECONDS,
-            ],
-        ),
+        "kill" => kill(),
         "hdfs" => crate::hdfs::stage(),
         "masters" => crate::masters::stage(),
         _ => Err("unknown".to_owned()),
@@ -276,6 +264,15 @@ pub(crate) fn scenario() -> Result<String, String> {
     cargo(&[&["build"], WORKSPACE, &["--example", "scenario"]].concat())?;
     let path = std::path::absolute(Path::new(SCENARIO)).map_err(|error| error.to_string())?;
     Ok(path.display().to_string())
+}
+
+/// Rounds of `kill -9`; before them what judges them is itself tried, on faulty histories.
+fn kill() -> Result<(), String> {
+    const RUN: &str = "tests/kill/run.sh";
+    script(RUN, &["--self-test"])?;
+    let mut args = vec!["--binary", BINARY, "--rounds", KILL_ROUNDS];
+    args.extend(["--lanes", KILL_LANES, "--max-seconds", KILL_SECONDS]);
+    script(RUN, &args)
 }
 
 /// HBase's own tests, then every method of Java's `Admin` and `Table` once.
