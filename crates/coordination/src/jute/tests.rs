@@ -1,4 +1,4 @@
-//! Golden bytes both ways, and decoders against arbitrary bytes.
+//! Golden bytes both ways, and decoders against damaged ones; against arbitrary bytes: `tests/frames.rs`.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -169,25 +169,8 @@ fn error_codes_go_both_ways() {
     );
 }
 
-/// Operation codes worth trying, with some that do not exist.
-fn opcode() -> impl Strategy<Value = i32> {
-    prop_oneof![-12..30_i32, 98..110_i32]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn decoders_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), opcode in opcode()) {
-        let bytes = Bytes::from(bytes);
-        let _ = ConnectRequest::decode(bytes.clone());
-        let _ = ConnectResponse::decode(bytes.clone());
-        let _ = RequestHeader::decode(&mut Reader::new(bytes.clone()));
-        let _ = ReplyHeader::decode(&mut Reader::new(bytes.clone()));
-        let _ = WatcherEvent::decode(&mut Reader::new(bytes.clone()));
-        let _ = Request::decode(opcode, &mut Reader::new(bytes.clone()));
-        let _ = Response::decode(opcode, &mut Reader::new(bytes));
-    }
 
     /// Damage near real frames reaches deeper than noise does.
     #[test]
