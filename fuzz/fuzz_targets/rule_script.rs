@@ -2,16 +2,8 @@
 
 #![no_main]
 
-use cadastre_sharding::function::Zone;
-use cadastre_sharding::script::Script;
-use cadastre_sharding::{Type, Value};
+#[allow(dead_code, reason = "the ordinary test run calls the other entries")]
+#[path = "../../crates/sharding/tests/entry/mod.rs"]
+mod entry;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
-    let fields = [("id".to_owned(), Type::I64), ("name".to_owned(), Type::Str)];
-    if let Ok(script) = Script::new(text, &fields, 1, &Zone::utc()) {
-        let _ = script.evaluate(&[Value::I64(7), Value::Str("中😀")]);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entry::script(data));

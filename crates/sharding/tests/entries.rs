@@ -29,10 +29,25 @@ proptest! {
     }
 
     #[test]
+    fn damaged_documents_of_others_do_no_harm(which in 0_usize..2, at in any::<prop::sample::Index>(), with in "[ -~\n]{0,6}", cut in 0_usize..8) {
+        let document = [TDDL, SHARDINGSPHERE][which].as_bytes();
+        let at = at.index(document.len());
+        let end = (at + cut).min(document.len());
+        entry::import(&[&document[..at], with.as_bytes(), &document[end..]].concat());
+    }
+
+    #[test]
+    fn scripts_of_any_words_do_no_harm(words in prop::collection::vec(prop::sample::select(SCRIPT_WORDS), 0..12)) {
+        entry::script(words.join(" ").as_bytes());
+    }
+
+    #[test]
     fn arbitrary_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         entry::text(&bytes);
         entry::bytecode(&bytes);
         entry::condition(&bytes);
+        entry::import(&bytes);
+        entry::script(&bytes);
     }
 
     #[test]
@@ -40,6 +55,71 @@ proptest! {
         entry::condition(words.join(" ").as_bytes());
     }
 }
+
+#[test]
+fn whole_documents_of_others_are_imported() {
+    assert_eq!(entry::import(TDDL.as_bytes()), 2);
+    assert_eq!(entry::import(SHARDINGSPHERE.as_bytes()), 2);
+}
+
+const TDDL: &str = r##"<beans>
+<bean id="t" class="com.taobao.tddl.rule.TableRule">
+<property name="dbNamePattern" value="G_{00}"/>
+<property name="dbRuleArray" value="Math.abs(#seller#.hashCode()) % 4"/>
+<property name="tbRuleArray"><value>if (#id,1_number,1024# == 7) return "t_hot"; return "t_" + (#id# % 24)</value></property>
+</bean>
+<bean id="log" class="TableRule"><property name="tbRuleArray" value='"log_" + yyyymm(#gmt,1_date,31#)'/></bean>
+</beans>"##;
+
+const SHARDINGSPHERE: &str = "rules:
+- !SHARDING
+  tables:
+    t:
+      actualDataNodes: ds_${0..1}.t_${0..3}
+      databaseStrategy: {standard: {shardingColumn: user, shardingAlgorithmName: inline}}
+      tableStrategy: {standard: {shardingColumn: id, shardingAlgorithmName: mod}}
+  autoTables:
+    a:
+      actualDataSources: 'first, second'
+      shardingStrategy: {standard: {shardingColumn: n, shardingAlgorithmName: range}}
+  shardingAlgorithms:
+    inline: {type: INLINE, props: {algorithm-expression: 'ds_${user % 2}'}}
+    mod: {type: MOD, props: {sharding-count: 4}}
+    range: {type: BOUNDARY_RANGE, props: {sharding-ranges: '10,20'}}
+";
+
+const SCRIPT_WORDS: &[&str] = &[
+    "id",
+    "name",
+    "+",
+    "%",
+    "7",
+    "(",
+    ")",
+    "[",
+    "]",
+    "let x =",
+    ";",
+    "if",
+    "{",
+    "}",
+    "else",
+    "loop",
+    "while",
+    "true",
+    "fn f()",
+    "f()",
+    "x",
+    "x +=",
+    "xxh3(name)",
+    ".len()",
+    "#{ a: 1 }",
+    "\"text\"",
+    "throw",
+    "return",
+    "modulo(id, 7)",
+    "for k in",
+];
 
 const WORDS: &[&str] = &[
     "user_id",

@@ -270,6 +270,24 @@ mod tests {
         assert_eq!(hash, 0xa129_ca61_49be_45e5);
     }
 
+    /// The reference implementation's (github.com/veorq/SipHash) under the key 0, as OCaml's tests of its own hash give them; CPython 3.11's
+    /// `hash(bytes)` with PYTHONHASHSEED=0, which is the same function; Rust's own hasher, of any length.
+    #[test]
+    fn published_siphash13() {
+        assert_eq!(siphash13(b"", 0), 0xd1fb_a762_150c_532c);
+        assert_eq!(siphash13(b"\0", 0), 0x68a9_1412_8e01_e473);
+        assert_eq!(siphash13(b"a", 0), 4_644_417_185_603_328_019);
+        assert_eq!(siphash13(b"abc", 0), 13_851_880_170_939_887_858);
+        assert_eq!(siphash13(b"foobar", 0), 8_590_807_648_758_176_564);
+        assert_eq!(siphash13(b"hello world!", 0), 839_851_713_330_019_024);
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in 0..=256 {
+            let mut theirs = std::hash::DefaultHasher::new();
+            theirs.write(&bytes[..length]);
+            assert_eq!(siphash13(&bytes[..length], 0), theirs.finish());
+        }
+    }
+
     /// draft-eastlake-fnv, section 6; RFC 1321, appendix A.5; FIPS 180; the CRC catalogue's check value.
     #[test]
     fn published_values() {

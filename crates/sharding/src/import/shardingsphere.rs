@@ -21,7 +21,10 @@ pub fn shardingsphere(text: &str, options: &Options) -> Result<Import, ImportErr
     let document = yaml::parse(text)?;
     let rule = sharding_rule(&document)
         .ok_or_else(|| ImportError::new(document.line, "there is no rule '!SHARDING'"))?;
-    let mut import = Import::default();
+    let mut import = Import {
+        warnings: left_out(&document, rule),
+        ..Import::default()
+    };
     for (key, value) in rule.entries() {
         match key.as_str() {
             "tables" => {
@@ -58,6 +61,33 @@ fn sharding_rule(document: &Yaml) -> Option<&Yaml> {
     }
     let has_tables = document.get("tables").is_some() || document.get("autoTables").is_some();
     has_tables.then_some(document)
+}
+
+/// What stands beside the rule of sharding: other rules of the list, and other parts of the document.
+fn left_out(document: &Yaml, rule: &Yaml) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |line, what: String| {
+        let message = format!("{what} places no rows by rule and is left out");
+        warnings.push(Warning { line, message });
+    };
+    if std::ptr::eq(document, rule) {
+        return warnings;
+    }
+    for (key, value) in document.entries() {
+        match &value.value {
+            Value::List(rules) if key == "rules" => {
+                for other in rules.iter().filter(|it| !std::ptr::eq(*it, rule)) {
+                    match other.tag.as_deref() {
+                        Some("SHARDING") => warn(other.line, "a second '!SHARDING'".to_owned()),
+                        Some(tag) => warn(other.line, format!("the rule '!{tag}'")),
+                        None => warn(other.line, "a rule without a tag".to_owned()),
+                    }
+                }
+            }
+            _ => warn(value.line, format!("'{key}'")),
+        }
+    }
+    warnings
 }
 
 /// How a strategy places: by which columns, by which algorithm; `None` for the strategy `none`.

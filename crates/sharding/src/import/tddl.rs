@@ -5,16 +5,14 @@
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::emit::{self, Naming};
-use super::translate::{Alternative, Piece, Translator};
+use super::translate::{Alternative, ColumnType, Piece, Translator};
 use super::{Import, ImportError, Imported, Options, Warning, bounded, groovy, limits};
 
 /// Properties of a table that say nothing of where its rows are.
-const HARMLESS: &[&str] = &[
-    "allowFullTableScan",
-    "disableFullTableScan",
-    "joinGroup",
-    "dbType",
-];
+const HARMLESS: &[&str] = &["joinGroup", "dbType"];
+
+/// Properties that say what becomes of a query that no column bounds.
+const FULL_SCAN: &[&str] = &["allowFullTableScan", "disableFullTableScan"];
 
 /// Reads TDDL's XML.
 ///
@@ -101,6 +99,8 @@ struct Properties<'a> {
     tb_pattern: Option<Text<'a>>,
     db_rules: Vec<Text<'a>>,
     tb_rules: Vec<Text<'a>>,
+    /// Whether all tables may be visited, and the line that says so.
+    full_scan: Option<(u32, bool)>,
 }
 
 fn table_rule(bean: Node<'_, '_>, table: &str, options: &Options) -> Result<Imported, ImportError> {
@@ -165,10 +165,47 @@ fn remarks(translator: &mut Translator<'_>, line: u32, properties: &Properties<'
             "'<' and '>' on dates are moved by a millisecond there, losing finer times (B1, defect 5); here they are exact",
         );
     }
+    if let Some((line, allowed)) = properties.full_scan {
+        let (word, policy) = match allowed {
+            true => ("allowed", "allow"),
+            false => ("refused", "refuse"),
+        };
+        translator.warn(
+            line,
+            format!(
+                "a query that no column bounds is {word} there; here that is no part of a rule, but of whoever asks: --unbounded {policy} \
+                 (warn without it)"
+            ),
+        );
+    }
+    conditions(translator, line);
+    translator.warn(
+        line,
+        "the rule is Groovy there, which may do anything and takes any time (B1, defect 9); here only what it computes, bounded",
+    );
     translator.warn(
         line,
         "a null column throws in the request there (B1, defect 10); here such a record is refused, unless the field says \
          otherwise",
+    );
+}
+
+/// How conditions are read there (B1, defect 6).
+fn conditions(translator: &mut Translator<'_>, line: u32) {
+    let mut faults = vec!["\"and\" joins two terms only"];
+    let has = |ty| translator.columns.values().any(|it| *it == ty);
+    if has(ColumnType::Text) {
+        faults.push("ranges of texts are not read");
+    }
+    if has(ColumnType::Integer) {
+        faults.push("negative numbers of a range are dropped unless a flag is set");
+    }
+    translator.warn(
+        line,
+        format!(
+            "of conditions, {} there (B1, defect 6); here any are enumerated",
+            faults.join(", ")
+        ),
     );
 }
 
@@ -190,6 +227,10 @@ fn properties<'a>(bean: Node<'a, '_>) -> Result<Properties<'a>, ImportError> {
                 ));
             }
             "broadcast" => {}
+            name if FULL_SCAN.contains(&name) => {
+                let is_set = values.iter().any(|(_, text)| text.trim() == "true");
+                found.full_scan = Some((at, is_set == name.starts_with("allow")));
+            }
             name if HARMLESS.contains(&name) => {}
             name => {
                 return Err(ImportError::new(

@@ -70,8 +70,14 @@ fn tddls_own_example() {
         rule.text
     );
     let lines: Vec<u32> = rule.warnings.iter().map(|it| it.line).collect();
-    // The rest of a negative number, on both lines; steps and counts; null.
-    assert_eq!(lines, [13, 10, 8, 8]);
+    // The rest of a negative number, on both lines; steps and counts; full scans; conditions, Groovy, null.
+    assert_eq!(lines, [13, 10, 8, 15, 8, 8, 8]);
+    let full_scan = &rule.warnings[3].message;
+    assert!(full_scan.contains("--unbounded allow"), "{full_scan}");
+    let refused = TDDL.replace("allowFullTableScan", "disableFullTableScan");
+    let refused = tddl(&refused, &Options::default()).unwrap();
+    let full_scan = &refused.rules[0].warnings[3].message;
+    assert!(full_scan.contains("--unbounded refuse"), "{full_scan}");
 }
 
 #[test]
@@ -144,7 +150,7 @@ fn tddl_functions() {
 fn what_tddl_gets_wrong_is_warned_of() {
     let properties = rule_array(
         "tb",
-        "\"t_\" + Math.abs(#s#.hashCode()) % 4 + yy(#d,1_date,31#)",
+        "\"t_\" + Math.abs(#s#.hashCode()) % 4 + yy(#d,1_date,31#) + (#i# * 5) % 3",
     );
     let import = tddl(&bean(&properties), &Options::default()).unwrap();
     let all: Vec<&str> = import.rules[0]
@@ -156,8 +162,11 @@ fn what_tddl_gets_wrong_is_warned_of() {
         "defect 1",
         "defect 2",
         "defect 3",
+        "defect 4",
         "defect 5",
+        "defect 6",
         "defects 7 and 8",
+        "defect 9",
         "defect 10",
     ] {
         assert!(
@@ -329,6 +338,32 @@ fn shardingspheres_algorithms() {
             message: "'bindingTables' places no rows by rule and is left out".to_owned()
         }]
     );
+}
+
+#[test]
+fn what_stands_beside_the_rule_of_sharding_is_named() {
+    let document = SHARDINGSPHERE.replacen(
+        "rules:\n",
+        "databaseName: d\nrules:\n- !READWRITE_SPLITTING\n  dataSources: {a: {}}\n",
+        1,
+    );
+    let import = shardingsphere(&format!("{document}- !SHARDING\n  x: 1\n"), &options()).unwrap();
+    assert_eq!(import.rules.len(), 3);
+    let told: Vec<String> = import
+        .warnings
+        .iter()
+        .map(|it| format!("{}: {}", it.line, it.message))
+        .collect();
+    let left_out = |what: &str| told.iter().any(|it| it.contains(what));
+    for what in [
+        "'databaseName' places no rows",
+        "the rule '!READWRITE_SPLITTING' places no rows by rule and is left out",
+        "a second '!SHARDING'",
+        "'bindingTables'",
+    ] {
+        assert!(left_out(what), "{what}: {told:?}");
+    }
+    assert_eq!(told.len(), 4);
 }
 
 fn auto(algorithm: &str) -> Result<Import, ImportError> {

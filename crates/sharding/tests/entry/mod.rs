@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use cadastre_sharding::{
     Literal, Predicate, Program, Rule, RuleHash, Type, Value, decode, encode,
     enumerate::{Options, enumerate},
-    parse, parse_bytes,
+    function::Zone,
+    import, parse, parse_bytes,
+    script::Script,
     versions::RuleSet,
 };
 
@@ -52,6 +54,58 @@ pub(crate) fn condition(data: &[u8]) {
     let program = &*ORDERS;
     if let Ok(predicate) = Predicate::parse(program.rule(), text, Some(0)) {
         enumeration(program, &predicate);
+    }
+}
+
+/// Any text as a document of another system: there is a refusal, or rules in our language that can be printed, written and evaluated like
+/// any other. How many rules there are.
+pub(crate) fn import(data: &[u8]) -> usize {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return 0;
+    };
+    let mut rules = 0;
+    let options = import::Options {
+        years: Some((2020, 2021)),
+        ..import::Options::default()
+    };
+    for imported in [
+        import::tddl(text, &options),
+        import::shardingsphere(text, &options),
+    ] {
+        match imported {
+            Ok(imported) => {
+                rules += imported.rules.len();
+                imported.rules.iter().for_each(|it| imported_rule(&it.text));
+            }
+            Err(error) => assert!(!error.message.is_empty()),
+        }
+    }
+    rules
+}
+
+/// What an importer prints must be a rule. Only our own bounds may refuse it, which say that they are some.
+fn imported_rule(text: &str) {
+    match parse(text) {
+        Ok(rule) => whole(&rule),
+        Err(error) => {
+            let is_bound = ["more than", "deeper than", "longer than", "bytes"];
+            assert!(
+                is_bound.iter().any(|it| error.message.contains(it)),
+                "what was imported is no rule: {error}\n{text}"
+            );
+        }
+    }
+}
+
+/// Any text as a script: it ends, within its memory, with the same answer twice.
+pub(crate) fn script(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let fields = [("id".to_owned(), Type::I64), ("name".to_owned(), Type::Str)];
+    if let Ok(script) = Script::new(text, &fields, 1, &Zone::utc()) {
+        let record = [Value::I64(7), Value::Str("中😀")];
+        assert_eq!(script.evaluate(&record), script.evaluate(&record));
     }
 }
 

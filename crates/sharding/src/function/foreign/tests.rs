@@ -63,6 +63,27 @@ fn postgres() {
     assert_eq!(postgres_partition_integer(1, 0), Err(Fault::DivisionByZero));
 }
 
+/// `uuid_hash` is `hash_any` of the sixteen bytes, and partitions go by its extended form under PostgreSQL's seed for them. PostgreSQL 15.18
+/// gave these (`uuid_hash`, `satisfies_hash_partition`).
+#[test]
+fn postgres_uuids() {
+    let vectors: [(u128, i32, [u32; 3]); 3] = [
+        (0, 1_353_656_403, [1, 5, 5]),
+        (
+            0xa0ee_bc99_9c0b_4ef8_bb6d_6bb9_bd38_0a11,
+            1_154_666_245,
+            [0, 0, 16],
+        ),
+        (u128::MAX, -682_383_255, [1, 1, 1]),
+    ];
+    for (uuid, hash, partitions) in vectors {
+        let bytes = uuid.to_be_bytes();
+        assert_eq!(postgres_bytes(&bytes), hash, "{uuid:x}");
+        let found = [4, 16, 32].map(|it| postgres_partition_bytes(&bytes, it));
+        assert_eq!(found, partitions.map(Ok), "{uuid:x}");
+    }
+}
+
 /// Citus, multi_shard_pruning.sql: of four shards, -28094569 is in the second, -1905060026 in the first.
 #[test]
 fn citus() {
@@ -108,7 +129,16 @@ fn vitess() {
     for (number, id) in vectors {
         assert_eq!(vitess_hash(number), id, "hash({number})");
     }
-    assert_eq!(vitess_reverse_bits(1), 1 << 63);
+    // reverse_bits_test.go: ids 1 to 6.
+    let reversed = [0x80, 0x40, 0xc0, 0x20, 0xa0, 0x60_u64];
+    for (number, byte) in (1..).zip(reversed) {
+        assert_eq!(vitess_reverse_bits(number), byte << 56);
+    }
+    assert_eq!(
+        vitess_reverse_bits(0x0123_4567_89ab_cdef),
+        0xf7b3_d591_e6a2_c480
+    );
+    assert_eq!(vitess_reverse_bits(u64::MAX << 1), u64::MAX >> 1);
     assert_eq!(vitess_shard(0, 4), Ok(0));
     assert_eq!(vitess_shard(0x7fff_ffff_ffff_ffff, 2), Ok(0));
     assert_eq!(vitess_shard(0x8000_0000_0000_0000, 2), Ok(1));
