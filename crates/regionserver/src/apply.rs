@@ -442,6 +442,7 @@ async fn apply_prepared<E: Env>(
     let locks = hosted.region.lock_rows(rows, terms.deadline).await?;
     for (row, group, nonce) in &nonces {
         if locks.nonce(row, *group, *nonce).await? {
+            metrics::counter!("cadastre_nonces_known_total").increment(1);
             return repeat_answer(&locks, &mutations).await;
         }
     }

@@ -17,5 +17,7 @@ mod regions;
 mod requests;
 mod scanners;
 mod server;
+#[cfg(test)]
+mod testing;
 
 pub use server::{RegionServer, RegionServerConfig};

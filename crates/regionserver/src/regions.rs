@@ -208,3 +208,6 @@ impl<E: Env> Regions<E> {
             .map_err(|_| Error::new(Code::Io, "the request failed inside the server"))?
     }
 }
+
+#[cfg(test)]
+mod tests;

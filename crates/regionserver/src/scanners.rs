@@ -25,6 +25,8 @@ const CLOSED_REMEMBERED: usize = 1_000;
 /// One open scanner.
 pub(crate) struct OpenScanner<E: Env> {
     pub(crate) hosted: Arc<Hosted<E>>,
+    /// Monotone clock when it was opened: it ends [`limits::SCANNER_AGE_MAX_MS`] later.
+    opened: Duration,
     pub(crate) scan: Scan,
     scanner: Scanner<E>,
     filter: Option<RowFilter>,
@@ -95,9 +97,11 @@ impl<E: Env> OpenScanner<E> {
         scanner: Scanner<E>,
         filter: Option<RowFilter>,
         read_point: u64,
+        opened: Duration,
     ) -> Self {
         Self {
             hosted,
+            opened,
             scan,
             scanner,
             filter,
@@ -107,6 +111,11 @@ impl<E: Env> OpenScanner<E> {
             next_call_seq: 0,
             read_point,
         }
+    }
+
+    /// When it ends however often it is called (monotone clock).
+    fn ends(&self) -> Duration {
+        self.opened + Duration::from_millis(limits::SCANNER_AGE_MAX_MS)
     }
 
     /// For a caller that wants few rows. Before the first is read.
@@ -277,6 +286,16 @@ struct Inner<E: Env> {
     next: u32,
 }
 
+/// In HBase's words.
+fn unknown(id: u64) -> Error {
+    Error::new(
+        Code::UnknownScanner,
+        format!(
+            "Unknown scanner '{id}'. This can happen due to any of the following reasons: a) Scanner id given is wrong, b) Scanner lease expired because of long wait between consecutive client checkins, c) Server may be closing down, d) RegionServer restart during upgrade."
+        ),
+    )
+}
+
 /// What a call on a scanner's id finds.
 pub(crate) enum Taken<E: Env> {
     Open(Box<OpenScanner<E>>),
@@ -323,9 +342,18 @@ impl<E: Env> Scanners<E> {
     /// Takes a scanner out for a call.
     ///
     /// # Errors
-    /// `UnknownScanner`; `NotServingRegion` if its region has been closed since; `LeaseException` while another call runs on it.
-    pub(crate) fn take(&self, id: u64) -> Result<Taken<E>> {
+    /// `UnknownScanner`, for one that is too old too; `NotServingRegion` if its region has been closed since; `LeaseException` while
+    /// another call runs on it.
+    pub(crate) fn take(&self, id: u64, now: Duration) -> Result<Taken<E>> {
         let mut inner = self.inner();
+        if matches!(inner.slots.get(&id), Some(Slot::Idle(scanner, _)) if scanner.ends() <= now) {
+            let ended = inner.slots.remove(&id);
+            // Dropped outside the lock: a scanner's end releases its snapshot.
+            drop(inner);
+            drop(ended);
+            metrics::counter!("cadastre_scanners_ended_by_age_total").increment(1);
+            return Err(unknown(id));
+        }
         if !inner.slots.contains_key(&id) && inner.orphaned.contains(&id) {
             return Err(Error::new(
                 Code::NotServingRegion,
@@ -343,19 +371,14 @@ impl<E: Env> Scanners<E> {
             )),
             None => match inner.closed.iter().find(|(closed, _)| *closed == id) {
                 Some((_, seq)) => Ok(Taken::Ended(*seq)),
-                None => Err(Error::new(
-                    Code::UnknownScanner,
-                    format!(
-                        "Unknown scanner '{id}'. This can happen due to any of the following reasons: a) Scanner id given is wrong, b) Scanner lease expired because of long wait between consecutive client checkins, c) Server may be closing down, d) RegionServer restart during upgrade."
-                    ),
-                )),
+                None => Err(unknown(id)),
             },
         }
     }
 
-    /// Puts a scanner back with a new lease.
+    /// Puts a scanner back with a new lease, which does not make it older than a scanner may be.
     pub(crate) fn put(&self, id: u64, scanner: Box<OpenScanner<E>>, now: Duration) {
-        let until = now + Duration::from_millis(limits::SCANNER_LEASE_MS);
+        let until = (now + Duration::from_millis(limits::SCANNER_LEASE_MS)).min(scanner.ends());
         self.inner().slots.insert(id, Slot::Idle(scanner, until));
     }
 
@@ -371,7 +394,7 @@ impl<E: Env> Scanners<E> {
         }
     }
 
-    /// Drops scanners whose lease has run out.
+    /// Drops scanners whose lease has run out, or which are too old.
     pub(crate) fn expire(&self, now: Duration) {
         let expired: Vec<Slot<E>> = {
             let mut inner = self.inner();
@@ -407,3 +430,6 @@ impl<E: Env> Scanners<E> {
         drop(dropped);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use crate::apply::Terms;
 use crate::dispatch::Dispatch;
 use crate::regions::Regions;
-use crate::requests::close_region;
+use crate::requests::close_region::{self, Closing};
 use crate::scanners::Scanners;
 
 /// Longest wait for a row lock: HBase's `hbase.rowlock.wait.duration`.
@@ -299,7 +299,9 @@ async fn close_all<E: Env>(server: &Arc<Server<E>>) {
     futures::stream::iter(regions)
         .for_each_concurrent(CLOSES_AT_ONCE, |hosted| async move {
             let name = hosted.region.info().encoded_name();
-            if let Err(error) = close_region::close(server, &name).await {
+            let (regions, scanners) = (&server.regions, &server.scanners);
+            let closed = close_region::close(regions, scanners, &name, Closing::AtOnce);
+            if let Err(error) = closed.await {
                 // What was acknowledged is in the log; the next opening replays it.
                 tracing::warn!(%error, "a region did not close cleanly");
             }

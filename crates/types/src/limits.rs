@@ -22,5 +22,10 @@ pub const ROW_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Longest life of a scanner without a call, ms: HBase's `hbase.client.scanner.timeout.period`.
 pub const SCANNER_LEASE_MS: u64 = 60_000;
 
+/// Longest life of a scanner, ms, however often it is called (C12). What its moment shows is kept while it lives, so of a row that is
+/// written all the time every version. HBase knows no such bound; a day is far above what a scan of one region takes, and a Java
+/// client that is told opens a new scanner behind the last row.
+pub const SCANNER_AGE_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+
 /// How long the effect of a nonce is remembered, ms: HBase's `hbase.server.hashNonce.gracePeriod` (30 min).
 pub const NONCE_LIFE_MS: u64 = 30 * 60 * 1000;

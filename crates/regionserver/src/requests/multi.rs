@@ -333,3 +333,6 @@ fn action_result(
     }
     entry
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ pub(crate) async fn scan<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result
     let request: pb::ScanRequest = param(call)?;
     // A continuation may repeat region and scan; the id wins.
     let (id, scanner, opened) = match (request.scanner_id, &request.scan, &request.region) {
-        (Some(id), _, _) => match server.scanners.take(id)? {
+        (Some(id), _, _) => match server.scanners.take(id, server.env.clock().mono())? {
             Taken::Open(scanner) => (id, scanner, false),
             Taken::Ended(expected) => return ended(&request, id, expected),
         },
@@ -103,6 +103,7 @@ pub(crate) async fn open_here<E: Env>(
         ));
     }
     let region = &hosted.region;
+    let opened = env.clock().mono();
     let at = region.read_point().await?;
     let read_point = at.sequence();
     let mut scanner = region
@@ -117,6 +118,7 @@ pub(crate) async fn open_here<E: Env>(
         scanner,
         filter,
         read_point,
+        opened,
     ))
 }
 
@@ -354,3 +356,6 @@ fn metrics(answer: &Answer) -> pb::ScanMetrics {
         ],
     }
 }
+
+#[cfg(test)]
+mod tests;
