@@ -118,6 +118,7 @@ impl Command {
 
 /// Runs a command on its own surroundings, with standard output and standard error.
 pub fn run(command: Command) -> ExitCode {
+    rule::second::this_is_cadastre();
     let json = command.connect().json;
     run_live(json, |env| async move {
         execute(env, command, &mut std::io::stdout()).await

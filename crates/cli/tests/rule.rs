@@ -5,6 +5,7 @@
 )]
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_cadastre");
@@ -77,9 +78,69 @@ fn a_script_is_checked_in_a_second_process() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!text.contains("not-deterministic"), "{text}");
     assert!(text.contains("note [opaque]"), "{text}");
-    let fingerprints: Vec<_> = (0..2)
-        .map(|_| run(&["fingerprint", &rule], "").stdout)
-        .collect();
-    assert_eq!(fingerprints[0], fingerprints[1]);
-    assert_eq!(fingerprints[0].len(), 17);
+    // From standard input, which a second process cannot read again.
+    let output = run(&["check", "-"], &std::fs::read_to_string(&rule).unwrap());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("note [opaque]"), "{text}");
+    assert!(!text.contains("not-deterministic"), "{text}");
+    let records = file(&folder, "r.csv", "id,name\n7,\"a\tb\"\n,\\N\n");
+    for command in ["check", "eval", "simulate"] {
+        let output = run(&[command, &rule, &records], "");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!text.contains("not-deterministic"), "{command}: {text}");
+        assert_ne!(output.status.code(), Some(2), "{command}");
+    }
+}
+
+/// The second process is this binary again. Here it was taken away meanwhile, and what stands in its place answers as a script would that
+/// depends on the process.
+#[test]
+fn b5_11_a_script_that_the_second_process_answers_otherwise_is_refused_by_every_command() {
+    const SCRIPT: &str = "rule s version 1; field id: i64; dimension n 0 to 9; script \"modulo(id, 10)\"; place table \"t_{n}\";";
+    let folder = tempfile::tempdir_in(std::path::Path::new(BINARY).parent().unwrap()).unwrap();
+    let records = file(&folder, "r.csv", "id\n7\n");
+    let binary = folder.path().join("cadastre");
+    // Where Linux says that the binary of a running process was, once its file is gone.
+    let planted = folder.path().join("cadastre (deleted)");
+    std::fs::write(
+        &planted,
+        "#!/bin/sh\ncat > /dev/null\necho 0123456789abcdef\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (arguments, code) in [
+        (vec!["check", "-"], 1),
+        (vec!["check", "-", &records], 1),
+        (vec!["eval", "-", &records], 1),
+        (vec!["enumerate", "-", "id = 7"], 1),
+        (vec!["simulate", "-", &records], 1),
+    ] {
+        std::fs::hard_link(BINARY, &binary).unwrap();
+        let mut process = Command::new(&binary)
+            .arg("rule")
+            .args(&arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It runs, and waits for its rule.
+        std::fs::remove_file(&binary).unwrap();
+        process
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(SCRIPT.as_bytes())
+            .unwrap();
+        let output = process.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(
+            said.contains("answers differently when it is asked again, or in a second process"),
+            "{arguments:?}: {said}"
+        );
+        let is_found = said.contains("error [not-deterministic]");
+        assert_eq!(is_found, arguments[0] == "check", "{said}");
+    }
 }

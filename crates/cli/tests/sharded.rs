@@ -344,9 +344,10 @@ fn r67_the_worked_example_on_a_live_server() {
         err.contains("is published, as version 1 with the hash"),
         "{err}"
     );
-    expect(0, "table create w f --rule w1.rule");
-    // a is 0, b is 1.
+    expect(0, "table create w f:VERSIONS=3 --rule w1.rule");
+    // a is 0, b is 1, which has an older version.
     expect(0, "put w 0 f:q a --rule w");
+    expect(0, "put w 1 f:q bb --rule w");
     expect(0, "put w 1 f:q b --rule w");
     let diff = expect(0, "rule diff w1.rule w2.rule --scan --json");
     let moved: Value = serde_json::from_str(diff.lines().nth(1).unwrap()).unwrap();
@@ -355,8 +356,8 @@ fn r67_the_worked_example_on_a_live_server() {
         (Some("w_0"), Some("w_1"))
     );
     assert_eq!(moved["rows"], 1);
-    // Key, family, qualifier, timestamp, type and lengths, and the value: 8 + 2 + 1 + 1 + 1 + 1 + 8 + 1 bytes and one.
-    assert!(moved["bytes"].as_u64().unwrap() > 20, "{diff}");
+    // Lengths, key, family, qualifier, timestamp and type, 8 + 2 + 1 + 1 + 1 + 1 + 8 + 1 bytes, and the value: of both versions.
+    assert_eq!(moved["bytes"], 23 + 1 + 23 + 2, "{diff}");
 
     let table = workshop.follow("w");
     let out = expect(0, "rule publish w2.rule --hold");

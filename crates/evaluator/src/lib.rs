@@ -12,7 +12,6 @@
 
 use std::cell::RefCell;
 
-use cadastre_sharding::function::Zone;
 use cadastre_sharding::record::{Reading, TimeUnit};
 use cadastre_sharding::{Literal, Program, Slot, Type, Value, decode, limits, parse_bytes, script};
 
@@ -160,10 +159,8 @@ fn open(bytes: &[u8]) -> Result<Open, String> {
     let program = rule
         .and_then(|rule| Program::compile_with(rule, &script::compile))
         .map_err(|error| error.to_string())?;
-    let zone = match &program.rule().zone {
-        Some(zone) => Zone::load(zone).map_err(|error| error.to_string())?,
-        None => Zone::utc(),
-    };
+    let zone = program.rule().load_zone();
+    let zone = zone.map_err(|error| error.to_string())?;
     Ok(Open {
         program,
         reading: Reading {

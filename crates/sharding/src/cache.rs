@@ -191,6 +191,23 @@ impl Simulation {
         Ok(access)
     }
 
+    /// So many reads of one key, one behind the other: all but the first find it.
+    pub fn read_times(
+        &mut self,
+        step: u32,
+        fields: &Fields<'_>,
+        times: u64,
+    ) -> Result<(), EvalError> {
+        let Some(others) = times.checked_sub(1) else {
+            return Ok(());
+        };
+        self.read(step, fields)?;
+        let report = &mut self.steps[step.min(self.change.steps) as usize];
+        report.reads = report.reads.saturating_add(others);
+        report.hits = report.hits.saturating_add(others);
+        Ok(())
+    }
+
     /// What happened at each step.
     pub fn report(&self) -> &[StepReport] {
         &self.steps
@@ -260,6 +277,20 @@ mod tests {
             // A sixteenth is 62.
             assert!((50..=most + 20).contains(&found[1]), "{kind}: {found:?}");
         }
+    }
+
+    #[test]
+    fn many_reads_of_one_key_miss_once() {
+        let change = Gradual::new(both("else (id % 4);", "else (id % 8);"), 1);
+        let mut simulation = Simulation::new(change, 10, false);
+        for (step, times) in [(0, 3), (1, 5), (1, 0), (7, 1)] {
+            simulation
+                .read_times(step, &[Value::I64(4)], times)
+                .unwrap();
+        }
+        let report = simulation.report();
+        let seen: Vec<_> = report.iter().map(|it| (it.reads, it.misses)).collect();
+        assert_eq!(seen, [(3, 1), (6, 1)]);
     }
 
     #[test]

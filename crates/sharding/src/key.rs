@@ -112,29 +112,10 @@ impl KeySchema {
         let mut left = key;
         for (at, part) in self.parts.iter().enumerate() {
             let at = u16::try_from(at).unwrap_or(u16::MAX);
-            let short = KeyError::Short { part: at };
-            let (field, bytes) = match part {
-                KeyPart::Fixed { field } | KeyPart::Reversed { field } => (
-                    field,
-                    take(&mut left, width(type_of(types, *field))).ok_or(short)?,
-                ),
-                KeyPart::Width { field, bytes } => {
-                    (field, take(&mut left, usize::from(*bytes)).ok_or(short)?)
-                }
-                KeyPart::Until { field, separator } | KeyPart::Decimal { field, separator } => {
-                    (field, until(&mut left, separator))
-                }
-                KeyPart::Rest { field } => (field, std::mem::take(&mut left)),
-                KeyPart::Skip { bytes: Some(bytes) } => {
-                    take(&mut left, usize::from(*bytes)).ok_or(short)?;
-                    continue;
-                }
-                KeyPart::Skip { bytes: None } => {
-                    left = &[];
-                    continue;
-                }
+            let Some((field, bytes)) = next(part, at, types, &mut left)? else {
+                continue;
             };
-            let ty = type_of(types, *field);
+            let ty = type_of(types, field);
             let value = match part {
                 KeyPart::Fixed { .. } => scalar(ty, bytes, false),
                 KeyPart::Reversed { .. } => scalar(ty, bytes, true),
@@ -142,7 +123,7 @@ impl KeySchema {
                 _ => text(ty, bytes),
             };
             let value = value.ok_or(KeyError::Malformed { part: at, ty })?;
-            if let Some(slot) = fields.get_mut(usize::from(*field)) {
+            if let Some(slot) = fields.get_mut(usize::from(field)) {
                 *slot = value;
             }
         }
@@ -150,6 +131,26 @@ impl KeySchema {
             0 => Ok(()),
             bytes => Err(KeyError::Long { bytes }),
         }
+    }
+
+    /// The fields that the first `bytes` bytes of a row key hold as a whole; of one with a separator, with its separator.
+    pub fn fields_within(
+        &self,
+        types: &[Type],
+        key: &[u8],
+        bytes: usize,
+    ) -> Result<Vec<u16>, KeyError> {
+        let mut held = Vec::new();
+        let mut left = key;
+        for (at, part) in self.parts.iter().enumerate() {
+            let at = u16::try_from(at).unwrap_or(u16::MAX);
+            let field = next(part, at, types, &mut left)?;
+            if key.len() - left.len() > bytes {
+                break;
+            }
+            held.extend(field.map(|(field, _)| field));
+        }
+        Ok(held)
     }
 
     /// Writes the row key of these fields; skipped bytes are zero. The inverse of [`KeySchema::read`].
@@ -217,6 +218,37 @@ impl KeySchema {
             KeyPart::Skip { .. } => None,
         })
     }
+}
+
+/// Takes a part from what is left of a key: its field and bytes; none if it is skipped.
+fn next<'a>(
+    part: &KeyPart,
+    at: u16,
+    types: &[Type],
+    left: &mut &'a [u8],
+) -> Result<Option<(u16, &'a [u8])>, KeyError> {
+    let short = KeyError::Short { part: at };
+    Ok(match part {
+        KeyPart::Fixed { field } | KeyPart::Reversed { field } => {
+            let bytes = take(left, width(type_of(types, *field))).ok_or(short)?;
+            Some((*field, bytes))
+        }
+        KeyPart::Width { field, bytes } => {
+            Some((*field, take(left, usize::from(*bytes)).ok_or(short)?))
+        }
+        KeyPart::Until { field, separator } | KeyPart::Decimal { field, separator } => {
+            Some((*field, until(left, separator)))
+        }
+        KeyPart::Rest { field } => Some((*field, std::mem::take(left))),
+        KeyPart::Skip { bytes: Some(bytes) } => {
+            take(left, usize::from(*bytes)).ok_or(short)?;
+            None
+        }
+        KeyPart::Skip { bytes: None } => {
+            *left = &[];
+            None
+        }
+    })
 }
 
 fn type_of(types: &[Type], field: u16) -> Type {

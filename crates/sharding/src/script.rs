@@ -19,7 +19,7 @@ use rhai::packages::{
 use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, Scope};
 
 use crate::error::{RuleError, ScriptFault};
-use crate::function::{ZONE_DATA_VERSION, Zone};
+use crate::function::Zone;
 use crate::limits;
 use crate::program::ScriptBody;
 use crate::rule::Rule;
@@ -186,10 +186,7 @@ pub fn compile(rule: &Rule, text: &str) -> Result<Box<dyn ScriptBody>, RuleError
         .iter()
         .map(|field| (field.name.clone(), field.ty))
         .collect();
-    let version = rule.zone_data.as_deref().unwrap_or(ZONE_DATA_VERSION);
-    let name = rule.zone.as_deref().unwrap_or("UTC");
-    let zone =
-        Zone::load_version(version, name).map_err(|fault| RuleError::new(fault.to_string()))?;
+    let zone = rule.load_zone()?;
     Ok(Box::new(Script::new(
         text,
         &fields,

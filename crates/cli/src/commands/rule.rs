@@ -12,11 +12,14 @@ mod enumerate;
 mod eval;
 mod import;
 mod load;
+mod observed;
 mod plan;
 mod publish;
 mod records;
+pub(super) mod second;
 mod simulate;
 pub(super) mod source;
+mod steps;
 mod svg;
 
 use std::io::Write;
@@ -96,10 +99,10 @@ pub enum RuleCommand {
     #[command(after_help = format!("Examples:\n  cadastre rule diff orders-1.rule orders-2.rule orders.csv\n  cadastre rule diff orders-1.rule orders-2.rule            # by slots, if only places differ\n  cadastre rule diff orders-1.rule orders-2.rule --scan     # the rows of a live cluster, exactly\n\n{EXIT_CODES}"))]
     Diff(diff::DiffArgs),
     /// Show the load of each place, before and after a change
-    #[command(after_help = format!("Examples:\n  cadastre rule simulate orders.rule orders.csv\n  cadastre rule simulate orders-1.rule orders.csv --new orders-2.rule --svg load.svg\n  cadastre rule simulate orders.rule --synthetic 100000\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre rule simulate orders.rule orders.csv\n  cadastre rule simulate orders-1.rule orders.csv --new orders-2.rule --svg load.svg\n  cadastre rule simulate orders.rule --synthetic 100000\n  cadastre rule simulate pages-1.rule reads.csv --new pages-2.rule --steps 10   # a cache\n\n{EXIT_CODES}"))]
     Simulate(simulate::SimulateArgs),
     /// Propose new versions of a rule for growth or for a hot spot; the first one always moves nothing, if there is one
-    #[command(after_help = format!("Examples:\n  cadastre rule plan orders.rule orders.csv --add c4 --add c5 --beyond id=1000000\n  cadastre rule plan orders.rule orders.csv --to c4            # for what is hot\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  cadastre rule plan orders.rule orders.csv --add c4 --add c5 --beyond id=1000000\n  cadastre rule plan orders.rule orders.csv --to c4            # for what is hot\n  cadastre rule plan orders.rule --slots counts.csv --to c4\n\n{EXIT_CODES}"))]
     Plan(plan::PlanArgs),
     /// Print rules of TDDL (XML) or ShardingSphere (YAML) in our language
     #[command(after_help = format!("Examples:\n  cadastre rule import tddl-rule.xml --zone Asia/Shanghai\n  cadastre rule import sharding.yaml --table t_order > t_order.rule\n\n{EXIT_CODES}"))]
@@ -126,9 +129,9 @@ pub enum RuleCommand {
     /// Follow a rule as a client does, and tell each change
     #[command(after_help = format!("Example:\n  cadastre rule watch orders --json\n\n{LIVE_CODES}"))]
     Watch(publish::WatchArgs),
-    /// Print a number that stands for all answers at the edges of a rule's fields; `check` compares it with a second process's
+    /// What a second process is asked of a script: reads a rule's bytes and samples, prints a number that stands for all answers
     #[command(hide = true)]
-    Fingerprint(check::FingerprintArgs),
+    Fingerprint,
 }
 
 impl RuleCommand {
@@ -157,7 +160,7 @@ impl RuleCommand {
             Self::Plan(args) => args.json,
             Self::Import(args) => args.json,
             Self::Bench(args) => args.json,
-            Self::Fingerprint(_) => false,
+            Self::Fingerprint => false,
             Self::Publish(_)
             | Self::Withdraw(_)
             | Self::Rollback(_)
@@ -170,6 +173,7 @@ impl RuleCommand {
 
 /// Runs a command with standard output and standard error.
 pub fn run(command: RuleCommand) -> ExitCode {
+    second::this_is_cadastre();
     let json = command.is_json();
     if let Some(connect) = command.live() {
         let connect = connect.clone();
@@ -220,7 +224,7 @@ fn execute(command: RuleCommand, out: &mut (dyn Write + Send)) -> Outcome {
         RuleCommand::Plan(args) => plan::plan(&args, &mut output),
         RuleCommand::Import(args) => import::import(&args, &mut output),
         RuleCommand::Bench(args) => bench::bench(&args, &mut output),
-        RuleCommand::Fingerprint(args) => check::fingerprint(&args, &mut output),
+        RuleCommand::Fingerprint => second::fingerprint(&mut output),
         RuleCommand::Publish(_)
         | RuleCommand::Withdraw(_)
         | RuleCommand::Rollback(_)

@@ -1,10 +1,11 @@
 //! A sharded table under random rules equals one plain table in every answer.
 
-use cadastre_client::{first_key_only_filter, sharded::census};
+use cadastre_client::{delete_cell, first_key_only_filter, sharded::census};
 use cadastre_sharding::versions::Both;
 use cadastre_sharding::{Filter, Predicate, Value};
 use cadastre_types::{
-    CompareOp, Condition, FamilyDescriptor, MutationKind, Scan, TableDescriptor, TimeRange,
+    CellType, CompareOp, Condition, FamilyDescriptor, MutationKind, Scan, TableDescriptor,
+    TimeRange,
 };
 
 use super::*;
@@ -148,7 +149,7 @@ impl Case {
             ..cadastre_client::new_mutation(MutationKind::Put, row.clone())
         };
         let column = || (bytes("f"), bytes("n"));
-        let what = dice.below(8);
+        let what = dice.below(10);
         let about = || format!("{what} of {row:?}\n{}", self.text);
         match what {
             0 => {
@@ -205,21 +206,24 @@ impl Case {
                     .await;
                 assert_eq!(a.applied, b.unwrap().applied, "{}", about());
             }
-            4 => {
-                let mut actions = vec![Action::Mutate(put), Action::Get(new_get(row.clone()))];
-                for _ in 0..5 {
-                    let row = self::row(dice, &self.program);
-                    actions.push(Action::Get(new_get(row)));
-                }
-                // A get beside a put of its row may come before it or behind it: not compared.
-                let a = self.sharded.batch(actions.clone()).await;
-                let b = self.client.batch(&self.plain, actions).await;
-                for (a, b) in a.iter().zip(&b).skip(2) {
-                    let (a, b) = (a.as_ref().unwrap(), b.as_ref().unwrap());
-                    if a.key() != Some(&row) {
-                        assert_eq!(told(a), told(b), "{}", about());
-                    }
-                }
+            4 => self.batch(dice, put, time).await,
+            5 => {
+                let marker = self.marker(dice, &row, time);
+                let markers = vec![marker];
+                let done = self.sharded.delete(row.clone(), markers.clone()).await;
+                done.unwrap();
+                let done = self.client.delete(&self.plain, row.clone(), markers).await;
+                done.unwrap();
+            }
+            6 => {
+                let delete = cadastre_types::Mutation {
+                    cells: vec![self.marker(dice, &row, time - 1)],
+                    ..cadastre_client::new_mutation(MutationKind::Delete, row.clone())
+                };
+                let both = vec![put, delete];
+                let a = self.sharded.mutate_row(None, both.clone()).await;
+                let b = self.client.mutate_row(&self.plain, None, both).await;
+                assert_eq!(a.unwrap().applied, b.unwrap().applied, "{}", about());
             }
             _ => {
                 self.sharded.mutate(put.clone()).await.unwrap();
@@ -231,6 +235,64 @@ impl Case {
         let b = self.client.get(&self.plain, &get).await.unwrap();
         assert_eq!(told(&a), told(&b), "{}", about());
         assert_eq!(self.sharded.exists(&get).await.unwrap(), !b.is_empty());
+    }
+
+    /// A delete marker of any kind, at a time about that of the puts.
+    fn marker(&self, dice: &mut Dice, row: &Bytes, time: i64) -> Cell {
+        let (kind, qualifier) = match dice.below(4) {
+            0 => (CellType::Delete, bytes(dice.pick(&["q", "r"]))),
+            1 => (CellType::DeleteColumn, bytes(dice.pick(&["q", "r", "n"]))),
+            2 => (CellType::DeleteFamilyVersion, Bytes::new()),
+            _ => (CellType::DeleteFamily, Bytes::new()),
+        };
+        let at = time - dice.below(3) as i64;
+        delete_cell(row.clone(), bytes("f"), qualifier, at.max(1), kind)
+    }
+
+    /// A batch of changes and gets: of the row of the put, of a counter elsewhere, and of others.
+    async fn batch(&self, dice: &mut Dice, put: cadastre_types::Mutation, time: i64) {
+        let row = put.row.clone();
+        let get = new_get(row.clone());
+        let before = told(&self.client.get(&self.plain, &get).await.unwrap());
+        let other = std::iter::repeat_with(|| self::row(dice, &self.program));
+        let other = other.take(100).find(|it| *it != row).unwrap();
+        let add = Cell::put(
+            other.clone(),
+            bytes("f"),
+            bytes("n"),
+            LATEST_TIMESTAMP,
+            bytes("\0\0\0\0\0\0\0\x05"),
+        );
+        let increment = cadastre_types::Mutation {
+            cells: vec![add],
+            ..cadastre_client::new_mutation(MutationKind::Increment, other.clone())
+        };
+        let mut actions = vec![
+            Action::Mutate(put),
+            Action::Get(get.clone()),
+            Action::Mutate(increment),
+        ];
+        for _ in 0..5 {
+            let row = self::row(dice, &self.program);
+            if row != other {
+                actions.push(Action::Get(new_get(row)));
+            }
+        }
+        let a = self.sharded.batch(actions.clone()).await;
+        let b = self.client.batch(&self.plain, actions.clone()).await;
+        assert_eq!((a.len(), b.len()), (actions.len(), actions.len()));
+        let after = told(&self.client.get(&self.plain, &get).await.unwrap());
+        for ((action, a), b) in actions.iter().zip(&a).zip(&b) {
+            let (a, b) = (told(a.as_ref().unwrap()), told(b.as_ref().unwrap()));
+            let about = format!("{action:?} at {time}\n{}", self.text);
+            if matches!(action, Action::Get(it) if it.row == row) {
+                // Beside a put of its row a get may come before it or behind it.
+                assert!(a == before || a == after, "{a:?} {about}");
+                assert!(b == before || b == after, "{b:?} {about}");
+            } else {
+                assert_eq!(a, b, "{about}");
+            }
+        }
     }
 
     /// One scan of both; the plain table's is tested by the condition here.

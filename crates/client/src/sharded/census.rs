@@ -65,6 +65,8 @@ pub async fn census<'b, E: Env>(
         let mut scan = new_scan();
         // Everything is read once: what others need stays in the cache.
         scan.query.cache_blocks = false;
+        // A row moves with all its versions. HBase's readAllVersions asks for as many.
+        scan.query.max_versions = i32::MAX as u32;
         let mut scanner = client.scan(&table_name(place)?, scan)?;
         loop {
             let row = match scanner.next().await {
@@ -110,7 +112,7 @@ fn walked(both: &Both, only_moving: bool) -> Vec<PlaceId> {
     ids.into_iter().collect()
 }
 
-/// The size of a row's newest versions, bytes as HBase counts a cell.
+/// The size of all versions of a row's cells, bytes as HBase counts a cell; delete markers and what they cover are not read.
 fn bytes(row: &Row) -> u64 {
     row.cells
         .iter()

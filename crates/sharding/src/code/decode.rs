@@ -308,6 +308,14 @@ impl Reader<'_> {
                 let entries = self.unsigned()?;
                 self.nodes(NodesAlgorithm::Maglev { entries })?
             }
+            6 => {
+                let virtual_nodes = self.narrow()?;
+                let above_mean_percent = self.narrow()?;
+                self.nodes(NodesAlgorithm::BoundedRing {
+                    virtual_nodes,
+                    above_mean_percent,
+                })?
+            }
             _ => return fault("an unknown definition"),
         };
         Ok(Definition { name, body })

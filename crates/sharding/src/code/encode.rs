@@ -184,6 +184,14 @@ impl Writer {
                 self.byte(3);
                 self.unsigned(u64::from(virtual_nodes));
             }
+            NodesAlgorithm::BoundedRing {
+                virtual_nodes,
+                above_mean_percent,
+            } => {
+                self.byte(6);
+                self.unsigned(u64::from(virtual_nodes));
+                self.unsigned(u64::from(above_mean_percent));
+            }
             NodesAlgorithm::Rendezvous => self.byte(4),
             NodesAlgorithm::Maglev { entries } => {
                 self.byte(5);

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::{decode, encode};
 use crate::{
+    Program, Value,
+    function::hash::{integer_bytes, xxh3_64},
     random::{self, Flavour, Source},
     text::{parse, tests::ORDERS},
 };
@@ -37,6 +39,51 @@ fn no_damage_goes_unseen_or_panics() {
                 assert_eq!(parse(&other.to_string()).unwrap(), other);
             }
         }
+    }
+}
+
+/// R40: a bound on loads is a part of the rule, and rules without one are what they were.
+#[test]
+fn a_bound_on_loads_has_bytes_of_its_own_and_changes_no_answer() {
+    let rule = |bound: &str| {
+        let text = format!(
+            "cache rule c version 1; field id: i64; dimension n 0 to 3; ring r {{ 0, 1 weight 2, 2, 3 }} virtual 64 {bound} seed 5; \
+             else (r(xxh3(id))); place table \"c{{n}}\";"
+        );
+        let rule = parse(&text).unwrap();
+        assert_eq!(parse(&rule.to_string()).unwrap(), rule);
+        let bytes = encode(&rule).unwrap();
+        assert_eq!(decode(&bytes).unwrap(), rule);
+        (bytes, Program::compile(rule).unwrap())
+    };
+    let ((plain, without), (bounded, with)) = (rule(""), rule("bounded 25"));
+    let differ = plain.iter().zip(&bounded).position(|(a, b)| a != b);
+    let at = differ.unwrap();
+    // Definition 6 in place of 3, and the bound behind the points.
+    assert_eq!((plain[at], bounded[at], bounded[at + 2]), (3, 6, 25));
+    assert_eq!(
+        plain[at + 1..],
+        [&bounded[at + 1..=at + 1], &bounded[at + 3..]].concat()
+    );
+    assert!(without.bounded("r").is_none() && with.bounded("x").is_none());
+    let mut balance = with.bounded("r").unwrap();
+    for id in 0..1_000 {
+        let fields = [Value::I64(id)];
+        let slot = without.evaluate(&fields).unwrap();
+        assert_eq!(with.evaluate(&fields).unwrap(), slot);
+        // With room enough the node is the rule's own.
+        let node = balance.assign(xxh3_64(&integer_bytes(id), 0));
+        balance.release(node);
+        assert_eq!(node, slot.0);
+    }
+    for _ in 0..1_000 {
+        balance.assign(0);
+    }
+    // 25 % above a fifth for each unit of weight.
+    let loads = [0, 1, 2, 3].map(|node| balance.load(node));
+    assert_eq!(loads.iter().sum::<u64>(), 1_000);
+    for (load, cap) in loads.iter().zip([250, 500, 250, 250]) {
+        assert!(*load <= cap, "{loads:?}");
     }
 }
 

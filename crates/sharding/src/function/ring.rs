@@ -3,6 +3,8 @@
 //! A key belongs to the first virtual node at or behind its position. A new node takes only from the nodes behind it on
 //! the circle, so all others stay open while it is filled (R31). Must not know what a node is.
 
+use std::collections::BTreeMap;
+
 use super::nodes::{self, Node, NodesFault};
 
 /// Most virtual nodes of a ring: 16 MiB of positions.
@@ -76,37 +78,86 @@ impl Ring {
     }
 }
 
-/// Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2017), for caches.
+/// Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2017), for caches: a ring, and what its
+/// nodes have by now. `ring … bounded 25` in a cache rule is one ([`crate::Program::bounded`]).
 ///
 /// **Unsafe for stores**: the answer depends on the loads at the moment, not on the key alone, so it cannot be y = F(x)
-/// (R40). It is no function of the rule language; who spreads cache requests calls it.
+/// (R40). Two that were told other things give other answers, and what is asked again may be elsewhere.
 #[derive(Debug, Clone)]
-pub struct BoundedLoad<'a> {
-    /// Where keys lie.
-    pub ring: &'a Ring,
-    /// How far above the mean a node's load may be, hundredths of the mean: 25 caps each node at 1.25 times the mean.
-    pub above_mean_percent: u32,
+pub struct BoundedLoad {
+    ring: Ring,
+    above_mean_percent: u32,
+    /// Weight and load of each node.
+    nodes: BTreeMap<u32, (u32, u64)>,
+    weight: u64,
+    total: u64,
 }
 
-impl BoundedLoad<'_> {
-    /// The node for one more request of this key, among `nodes` nodes that hold `total` requests by now; `load` gives a
-    /// node's own. The first node in ring order below the cap; the key's own node if all are full.
-    pub fn find(&self, key: u64, nodes: u32, total: u64, load: impl Fn(u32) -> u64) -> u32 {
-        let share = u128::from(total) + 1;
-        let percent = 100 + u128::from(self.above_mean_percent);
+impl BoundedLoad {
+    /// A ring without any load whose nodes take at most `above_mean_percent` hundredths more than the mean of their weight:
+    /// 25 caps a node of weight 2 among six of weight 1 at 1.25 times a quarter of all.
+    ///
+    /// # Errors
+    /// As [`Ring::new`].
+    pub fn new(
+        named: &[Node],
+        virtual_nodes: u32,
+        seed: u64,
+        above_mean_percent: u32,
+    ) -> Result<Self, NodesFault> {
+        let ring = Ring::new(named, virtual_nodes, seed)?;
+        let nodes: BTreeMap<_, _> = nodes::checked(named)?
+            .into_iter()
+            .map(|(node, weight)| (node, (weight, 0)))
+            .collect();
+        Ok(Self {
+            ring,
+            above_mean_percent,
+            weight: nodes.values().map(|(weight, _)| u64::from(*weight)).sum(),
+            nodes,
+            total: 0,
+        })
+    }
+
+    /// How much a node may have once there is one more in all; 0 if there is no such node.
+    #[must_use]
+    pub fn cap(&self, node: u32) -> u64 {
+        let weight = self.nodes.get(&node).map_or(0, |it| it.0);
+        let all = (u128::from(self.total) + 1) * (100 + u128::from(self.above_mean_percent));
         // Rounded up, so that there is always room: the caps together are above the total.
-        let cap = (share * percent).div_ceil(100 * u128::from(nodes.max(1)));
-        self.ring
-            .from(key)
-            .find(|node| u128::from(load(*node)) < cap)
-            .unwrap_or_else(|| self.ring.find(key))
+        let cap = (all * u128::from(weight)).div_ceil(100 * u128::from(self.weight));
+        u64::try_from(cap).unwrap_or(u64::MAX)
+    }
+
+    /// The node for one more of a hashed key, which it then has: the first in ring order below its cap.
+    pub fn assign(&mut self, key: u64) -> u32 {
+        let has_room = |node: &u32| self.load(*node) < self.cap(*node);
+        let free = self.ring.from(key).find(has_room);
+        let node = free.unwrap_or_else(|| self.ring.find(key));
+        if let Some((_, load)) = self.nodes.get_mut(&node) {
+            *load = load.saturating_add(1);
+            self.total = self.total.saturating_add(1);
+        }
+        node
+    }
+
+    /// A node has one less: a request ended, an entry was dropped.
+    pub fn release(&mut self, node: u32) {
+        if let Some((_, load @ 1..)) = self.nodes.get_mut(&node) {
+            *load -= 1;
+            self.total -= 1;
+        }
+    }
+
+    /// What a node has.
+    #[must_use]
+    pub fn load(&self, node: u32) -> u64 {
+        self.nodes.get(&node).map_or(0, |it| it.1)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -161,20 +212,41 @@ mod tests {
     }
 
     #[test]
-    fn bounded_load_caps_every_node() {
-        let ring = ring(&[(0, 1), (1, 1), (2, 1), (3, 1)]);
-        let bounded = BoundedLoad {
-            ring: &ring,
-            above_mean_percent: 25,
-        };
-        let mut load = BTreeMap::new();
+    fn bounded_load_caps_every_node_by_its_weight() {
+        let named = [(0, 1), (1, 1), (2, 2), (3, 1), (4, 0)];
+        let mut bounded = BoundedLoad::new(&named, 128, 0, 25).unwrap();
+        let own = bounded.ring.find(42);
         // One hot key alone: the overflow goes on round the ring.
-        for total in 0..10_000_u64 {
-            let node = bounded.find(42, 4, total, |node| load.get(&node).copied().unwrap_or(0));
-            *load.entry(node).or_insert(0_u64) += 1;
+        for _ in 0..10_000 {
+            bounded.assign(42);
         }
-        assert!(load.values().all(|load| *load <= 3_125), "{load:?}");
-        assert_eq!(load.values().sum::<u64>(), 10_000);
+        let loads = [0, 1, 2, 3, 4].map(|node| bounded.load(node));
+        assert_eq!(loads.iter().sum::<u64>(), 10_000);
+        for (node, weight) in named {
+            // Of five units of weight.
+            assert!(
+                loads[node as usize] <= 2_500 * u64::from(weight),
+                "{loads:?}"
+            );
+            assert!(bounded.cap(node) <= 2_501 * u64::from(weight));
+        }
+        assert_eq!(
+            loads[own as usize],
+            2_500 * u64::from(named[own as usize].1)
+        );
+        // What ended makes room where the key belongs.
+        bounded.release(own);
+        assert_eq!(bounded.assign(42), own);
+        bounded.release(4);
+        bounded.release(99);
+        assert_eq!(bounded.total, 10_000);
+        // Keys enough find their own node, as without a bound.
+        let mut bounded = BoundedLoad::new(&named, 128, 0, 1_000).unwrap();
+        for key in (0..1_000).map(mix) {
+            let own = bounded.ring.find(key);
+            let found = bounded.assign(key);
+            assert_eq!(found, own);
+        }
     }
 
     proptest! {

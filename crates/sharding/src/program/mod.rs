@@ -17,9 +17,10 @@ use std::collections::BTreeSet;
 use crate::{
     code::{self, RuleHash},
     error::{EvalError, RuleError, ScriptFault},
+    function::ring::BoundedLoad,
     limits,
     place::{Place, PlaceId, SlotMap},
-    rule::{self, Body, Expr, NullPolicy, Rule, expressions, walk},
+    rule::{self, Body, DefinitionBody, Expr, NodesAlgorithm, NullPolicy, Rule, expressions, walk},
     slot::{Shape, Slot},
     value::{Fields, Type, Value},
 };
@@ -144,6 +145,24 @@ impl Program {
     /// The fields that the rule looks at, ascending.
     pub fn used_fields(&self) -> &[u16] {
         &self.used
+    }
+
+    /// The ring of that name with a bound on loads, without any load yet; none if the rule has no such ring. It is for
+    /// whoever spreads requests over caches: [`Program::evaluate`] knows nothing of loads.
+    pub fn bounded(&self, name: &str) -> Option<BoundedLoad> {
+        let definition = self.rule.definitions.iter().find(|it| it.name == name)?;
+        let DefinitionBody::Nodes(nodes) = &definition.body else {
+            return None;
+        };
+        let NodesAlgorithm::BoundedRing {
+            virtual_nodes,
+            above_mean_percent,
+        } = nodes.algorithm
+        else {
+            return None;
+        };
+        // The rule's check has built the same ring.
+        BoundedLoad::new(&nodes.nodes, virtual_nodes, nodes.seed, above_mean_percent).ok()
     }
 
     /// Whether the slot follows from a script, into which nothing can look.

@@ -431,6 +431,12 @@ fn check_definition(definition: &Definition, kind: Kind) -> Result<usize, RuleEr
                     )
                 },
             )?;
+            let is_bounded = matches!(nodes.algorithm, NodesAlgorithm::BoundedRing { .. });
+            require(kind == Kind::Cache || !is_bounded, || {
+                format!(
+                    "{name}: bounded load is legal in cache rules only, its answer depends on more than the record"
+                )
+            })?;
             require(
                 nodes.nodes.windows(2).all(|pair| pair[0].0 < pair[1].0),
                 || format!("{name}: nodes must be different and sorted"),
@@ -454,7 +460,8 @@ impl NodesFunction {
     pub(crate) fn new(nodes: &Nodes) -> Result<NodesFunction, String> {
         let seed = nodes.seed;
         match nodes.algorithm {
-            NodesAlgorithm::Ring { virtual_nodes } => {
+            NodesAlgorithm::Ring { virtual_nodes }
+            | NodesAlgorithm::BoundedRing { virtual_nodes, .. } => {
                 Ring::new(&nodes.nodes, virtual_nodes, seed).map(NodesFunction::Ring)
             }
             NodesAlgorithm::Rendezvous => {
@@ -597,12 +604,7 @@ fn check_zones(rule: &Rule) -> Result<(), RuleError> {
         "zone data belongs to rules that call calendar functions, and only to them".to_owned()
     })?;
     let Some(version) = &rule.zone_data else {
-        return match &rule.zone {
-            Some(zone) => Zone::load(zone)
-                .map(drop)
-                .map_err(|fault| RuleError::new(fault.to_string())),
-            None => Ok(()),
-        };
+        return rule.load_zone().map(drop);
     };
     let mut zones = BTreeSet::from([rule.zone.as_deref().unwrap_or("UTC")]);
     for expr in expressions(rule) {

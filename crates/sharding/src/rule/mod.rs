@@ -15,6 +15,8 @@ pub(crate) use check::{
 pub(crate) use print::{Bare, Names, Quoted, date, timestamp};
 
 use crate::{
+    error::RuleError,
+    function::{ZONE_DATA_VERSION, Zone},
     key::KeySchema,
     place::PlaceLine,
     slot::Dimension,
@@ -149,6 +151,14 @@ pub enum NodesAlgorithm {
         /// Virtual nodes for each unit of weight.
         virtual_nodes: u32,
     },
+    /// The same, whose nodes take no more than so much above their share: for caches only. A rule's answer is the plain
+    /// ring's; who spreads requests asks [`crate::Program::bounded`], whose answer depends on the loads.
+    BoundedRing {
+        /// Virtual nodes for each unit of weight.
+        virtual_nodes: u32,
+        /// How far above the mean of its weight a node's load may be, hundredths of it.
+        above_mean_percent: u32,
+    },
     /// Highest random weight.
     Rendezvous,
     /// Maglev, for caches only: it moves a little more than it must.
@@ -198,6 +208,14 @@ pub enum Otherwise {
 }
 
 impl Rule {
+    /// The rule's time zone by its own version of the zone data, so that a time that names no zone means the same for ever;
+    /// UTC if the rule names none. A rule that depends on no zone data takes the newest.
+    pub fn load_zone(&self) -> Result<Zone, RuleError> {
+        let data = self.zone_data.as_deref().unwrap_or(ZONE_DATA_VERSION);
+        Zone::load_version(data, self.zone.as_deref().unwrap_or("UTC"))
+            .map_err(|fault| RuleError::new(fault.to_string()))
+    }
+
     /// The number of the field of that name.
     pub fn field(&self, name: &str) -> Option<u16> {
         let at = self.fields.iter().position(|field| field.name == name)?;

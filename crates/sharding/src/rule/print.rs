@@ -100,7 +100,7 @@ fn write_definition(definition: &Definition, f: &mut Formatter<'_>) -> fmt::Resu
 
 fn write_nodes(name: &str, nodes: &Nodes, f: &mut Formatter<'_>) -> fmt::Result {
     let word = match nodes.algorithm {
-        NodesAlgorithm::Ring { .. } => "ring",
+        NodesAlgorithm::Ring { .. } | NodesAlgorithm::BoundedRing { .. } => "ring",
         NodesAlgorithm::Rendezvous => "rendezvous",
         NodesAlgorithm::Maglev { .. } => "maglev",
     };
@@ -130,6 +130,10 @@ fn write_nodes(name: &str, nodes: &Nodes, f: &mut Formatter<'_>) -> fmt::Result 
     f.write_str("}")?;
     match nodes.algorithm {
         NodesAlgorithm::Ring { virtual_nodes } => write!(f, " virtual {virtual_nodes}")?,
+        NodesAlgorithm::BoundedRing {
+            virtual_nodes,
+            above_mean_percent,
+        } => write!(f, " virtual {virtual_nodes} bounded {above_mean_percent}")?,
         NodesAlgorithm::Rendezvous => {}
         NodesAlgorithm::Maglev { entries } => write!(f, " entries {entries}")?,
     }

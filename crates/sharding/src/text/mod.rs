@@ -2,6 +2,7 @@
 //! in docs/rules.md. Knows nothing of evaluation.
 
 mod literal;
+mod nodes;
 mod raw;
 mod resolve;
 mod template;

@@ -204,6 +204,7 @@ pub(crate) enum RawOption {
     Virtual,
     Entries,
     Seed,
+    Bounded,
 }
 
 #[derive(Clone, Debug)]

@@ -2,28 +2,25 @@
 
 use super::{
     literal,
+    nodes::nodes_of,
     raw::{
-        At, Fault, RawAlgorithm, RawElse, RawExpr, RawItem, RawKeyPart, RawList, RawLiteral,
-        RawNode, RawNull, RawOption, RawRule,
+        At, Fault, RawElse, RawExpr, RawItem, RawKeyPart, RawList, RawLiteral, RawNode, RawNull,
+        RawRule,
     },
     template::template,
 };
 use crate::{
-    function::{ZONE_DATA_VERSION, Zone, ring},
+    function::{ZONE_DATA_VERSION, Zone},
     key::{KeyPart, KeySchema},
     limits,
     place::PlaceLine,
     rule::{
         Binary, Body, Definition, DefinitionBody, DefinitionType, Domain, Expr, Field, Function,
-        Kind, ListRef, Nodes, NodesAlgorithm, NullPolicy, Otherwise, Rule, Scope, Statement,
-        TypeFault, Unary, uses_zones,
+        Kind, ListRef, NullPolicy, Otherwise, Rule, Scope, Statement, TypeFault, Unary, uses_zones,
     },
     slot::Dimension,
     value::{Literal, Type},
 };
-
-/// Virtual nodes of a ring that does not say: within a sixth of even at 16 nodes (B4).
-const VIRTUAL_NODES: u32 = 128;
 
 /// Everything named so far.
 pub(crate) struct Resolver {
@@ -33,6 +30,8 @@ pub(crate) struct Resolver {
     lets: Vec<String>,
     pub(crate) scope: Scope,
     zone: Zone,
+    /// Version of the zone data that all zones of the rule are of.
+    zone_data: String,
 }
 
 /// An expression and its type.
@@ -52,6 +51,7 @@ pub(crate) fn resolve(raw: RawRule) -> Result<Rule, Fault> {
         lets: Vec::new(),
         scope: Scope::default(),
         zone: Zone::utc(),
+        zone_data: ZONE_DATA_VERSION.to_owned(),
     };
     let (zone, zone_data) = resolver.read_zone(&raw.items)?;
     for item in &raw.items {
@@ -87,7 +87,6 @@ pub(crate) fn resolve(raw: RawRule) -> Result<Rule, Fault> {
 impl Resolver {
     /// For conditions on the fields of a rule that exists.
     pub(crate) fn for_conditions(rule: &Rule) -> Result<Resolver, String> {
-        let zone = rule.zone.as_deref().unwrap_or("UTC");
         let data = rule.zone_data.as_deref().unwrap_or(ZONE_DATA_VERSION);
         Ok(Resolver {
             fields: rule.fields.clone(),
@@ -103,7 +102,8 @@ impl Resolver {
                     .map(|it| DefinitionType::of(&it.body))
                     .collect(),
             },
-            zone: Zone::load_version(data, zone).map_err(|fault| fault.to_string())?,
+            zone: rule.load_zone().map_err(|fault| fault.message)?,
+            zone_data: data.to_owned(),
         })
     }
 
@@ -119,11 +119,12 @@ impl Resolver {
             if found.is_some() {
                 return Err(Fault::new(item.at, "a second zone"));
             }
-            let version = data.as_ref().map_or(ZONE_DATA_VERSION, |it| &it.it);
+            let version = data.as_ref().map_or(ZONE_DATA_VERSION, |it| it.it.as_str());
             let zone = name.as_ref().map_or("UTC", |it| &it.it);
             let at = name.as_ref().or(data.as_ref()).map_or(item.at, |it| it.at);
             self.zone = Zone::load_version(version, zone)
                 .map_err(|fault| Fault::new(at, fault.to_string()))?;
+            version.clone_into(&mut self.zone_data);
             found = Some((
                 name.as_ref().map(|it| it.it.clone()),
                 data.as_ref().map(|it| it.it.clone()),
@@ -485,7 +486,8 @@ impl Resolver {
                 && number == 1
                 && let Expr::Literal(Literal::Str(zone)) = &expr
             {
-                Zone::load(zone).map_err(|fault| Fault::new(argument.at, fault.to_string()))?;
+                Zone::load_version(&self.zone_data, zone)
+                    .map_err(|fault| Fault::new(argument.at, fault.to_string()))?;
             }
             exprs.push(expr);
             types.push(ty);
@@ -715,58 +717,5 @@ fn negate_if(negated: bool, expr: Expr) -> Expr {
 fn type_of(name: &At<String>) -> Result<Type, Fault> {
     Type::from_name(&name.it).ok_or_else(|| {
         Fault::new(name.at, format!("there is no type {}", name.it)).expecting(Type::ALL)
-    })
-}
-
-fn nodes_of(
-    algorithm: RawAlgorithm,
-    raw: &[At<(u64, u64, u64)>],
-    options: &[At<(RawOption, u64)>],
-) -> Result<Nodes, Fault> {
-    let (mut virtual_nodes, mut entries, mut seed) = (None, None, None);
-    for option in options {
-        let (which, value) = option.it;
-        let target = match (which, algorithm) {
-            (RawOption::Virtual, RawAlgorithm::Ring) => &mut virtual_nodes,
-            (RawOption::Entries, RawAlgorithm::Maglev) => &mut entries,
-            (RawOption::Seed, _) => &mut seed,
-            _ => {
-                return Err(Fault::new(
-                    option.at,
-                    "this kind of nodes has no such option",
-                ));
-            }
-        };
-        if target.replace(value).is_some() {
-            return Err(Fault::new(option.at, "the option stands there twice"));
-        }
-    }
-    let mut nodes = Vec::new();
-    for node in raw {
-        let (first, last, weight) = node.it;
-        let small = |it: u64| {
-            u32::try_from(it).map_err(|_| Fault::new(node.at, "the number does not fit 32 bits"))
-        };
-        let (first, last, weight) = (small(first)?, small(last)?, small(weight)?);
-        let count = nodes.len() as u64 + u64::from(last.saturating_sub(first));
-        if first > last || count >= crate::function::nodes::NODES_MAX as u64 {
-            return Err(Fault::new(node.at, "the nodes descend, or are too many"));
-        }
-        nodes.extend((first..=last).map(|it| (it, weight)));
-    }
-    nodes.sort_unstable();
-    let at = raw.first().map_or(0, |it| it.at);
-    let virtual_nodes = u32::try_from(virtual_nodes.unwrap_or(VIRTUAL_NODES.into()))
-        .map_err(|_| Fault::new(at, format!("more than {} points", ring::POINTS_MAX)))?;
-    Ok(Nodes {
-        algorithm: match algorithm {
-            RawAlgorithm::Ring => NodesAlgorithm::Ring { virtual_nodes },
-            RawAlgorithm::Rendezvous => NodesAlgorithm::Rendezvous,
-            RawAlgorithm::Maglev => NodesAlgorithm::Maglev {
-                entries: entries.unwrap_or(crate::function::maglev::SIZE_DEFAULT),
-            },
-        },
-        nodes,
-        seed: seed.unwrap_or(0),
     })
 }

@@ -161,6 +161,9 @@ fn what_has_no_place_in_a_line_is_refused_too() {
         ("key fixed a, fixed a;", "twice"),
         ("key until a \"|\";", "does not fit"),
         ("maglev m { 0, 1 } entries 7;", "cache rules only"),
+        ("ring r { 0, 1 } bounded 25;", "cache rules only"),
+        ("rendezvous r { 0, 1 } bounded 25;", "no such option"),
+        ("ring r { 0, 1 } bounded 4294967296;", "32 bits"),
         ("ring r { 0, 1 } virtual 99999999;", "points"),
         ("ring r { 1, 1 };", "different"),
         (
@@ -196,6 +199,25 @@ fn texts_of_strangers_end_in_a_clear_error_not_in_a_fallen_stack() {
     for line in [sum, nots, negations, ifs, calls, open, wide, ranges] {
         let error = parse(&with(&line)).unwrap_err();
         assert!(error.line == 0 || error.line >= 6, "{error}");
+    }
+    let rule = parse(&with("")).unwrap();
+    let condition = |text: &str| crate::Predicate::parse(&rule, text, Some(0));
+    for text in [
+        format!("a = 1{}", " or a = 1".repeat(1_000_000)),
+        format!("a=1{}", " or a=1".repeat(500_000)),
+        format!("a = 1{}", "+1".repeat(1_000_000)),
+        format!("a in (1{})", ",1".repeat(2_000_000)),
+        format!("{}a = 1", "not ".repeat(10_000)),
+        format!("{}a = 1{}", "(not ".repeat(10_000), ")".repeat(10_000)),
+        format!("{}a = 1", "(".repeat(1_000_000)),
+        format!("a = {}1", "-".repeat(10_000)),
+        format!("{}a{} = 1", "abs(".repeat(10_000), ")".repeat(10_000)),
+    ] {
+        let error = condition(&text).unwrap_err();
+        assert!(
+            !error.message.is_empty() && error.message.len() < 1_000,
+            "{error}"
+        );
     }
     // Parentheses mean nothing once they are read.
     parse(&with(&parentheses)).unwrap();

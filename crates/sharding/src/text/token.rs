@@ -95,6 +95,8 @@ pub(crate) enum Token<'t> {
     Entries,
     #[token("seed")]
     Seed,
+    #[token("bounded")]
+    Bounded,
     #[token("script")]
     Script,
     #[token("place")]
@@ -205,6 +207,7 @@ pub(crate) const SOFT_WORDS: &[&str] = &[
     "virtual",
     "entries",
     "seed",
+    "bounded",
     "script",
     "place",
     "cluster",

@@ -11,7 +11,7 @@ mod set;
 pub use both::{Both, Comparison, Moved, Route};
 pub use diff::{Diff, MapChange, map_changes};
 pub use load::{Count, Evenness, Load};
-pub use plan::{Observed, Plan, Target, grow, isolate, move_slots, split};
+pub use plan::{Observed, Plan, Proposals, Target, grow, isolate, key_field, move_slots, split};
 pub use set::{
     Acknowledgements, Action, Entry, HISTORY_MAX, RuleSet, SetError, State, VersionEntry, View,
 };

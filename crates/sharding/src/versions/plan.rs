@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Literal, PlaceLine, Program, Rule, RuleError, Slot, Template, Type,
+    Comparison, Literal, Options, PlaceLine, Predicate, Program, Rule, RuleError, Slot, Template,
+    Type, enumerate,
     rule::{Binary, Body, Expr, Function, Otherwise, Statement},
 };
 
@@ -39,24 +40,86 @@ pub struct Plan {
     pub load_moved: u64,
 }
 
+/// Proposals for growth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposals {
+    /// The one that moves nothing first, if there is one.
+    pub plans: Vec<Plan>,
+    /// Why none of them moves nothing; none if one does.
+    pub lacks: Option<String>,
+}
+
 /// Growth: new clusters join. If a field grows with time (an id, a date), `beyond` names it and a bound above all that
 /// exist: then the first proposal sends what is new to the new places and moves nothing (R15, R16). It cannot cure a hot
-/// spot that is there already (R17): for that the last proposal evens out with as little movement as can be.
+/// spot that is there already (R17): for that the last proposal evens out with as little movement as can be. That one
+/// needs only the map, so that it is there for every rule, of scripts, too.
+///
+/// # Errors
+/// No target, or a bound that is none of its field's type.
 pub fn grow(
     program: &Program,
     observed: &Observed,
     targets: &[Target],
     beyond: Option<(u16, Literal)>,
-) -> Result<Vec<Plan>, RuleError> {
+) -> Result<Proposals, RuleError> {
     if targets.is_empty() {
         return Err(RuleError::new("growth needs at least one new place"));
     }
     let mut plans = Vec::new();
-    if let Some((field, bound)) = beyond {
-        plans.push(new_to_new(program, targets, field, bound)?);
+    let mut lacks = None;
+    match beyond {
+        None => lacks = Some("no field is known that only grows".to_owned()),
+        Some((field, bound)) => {
+            bounds(program.rule(), field, &bound)?;
+            match new_to_new(program, targets, field, bound) {
+                Ok(plan) => plans.push(plan),
+                Err(fault) => lacks = Some(fault.message),
+            }
+        }
     }
     plans.push(even_out(program, observed, targets)?);
-    Ok(plans)
+    Ok(Proposals { plans, lacks })
+}
+
+/// The field whose rows of one value lie together: the first that the first dimension looks at.
+pub fn key_field(program: &Program) -> Option<u16> {
+    let rule = program.rule();
+    let slots: Vec<&Vec<Expr>> = match &rule.body {
+        Body::Statements(statements, otherwise) => {
+            let usual = match otherwise {
+                Otherwise::Slot(slot) => Some(slot),
+                Otherwise::Error | Otherwise::All => None,
+            };
+            let exceptions = statements.iter().filter_map(|it| match it {
+                Statement::When { slot, .. } => Some(slot),
+                Statement::Let { .. } => None,
+            });
+            usual.into_iter().chain(exceptions).collect()
+        }
+        Body::Script(_) => Vec::new(),
+    };
+    let firsts = slots.into_iter().filter_map(|it| it.first());
+    firsts
+        .map(|it| inlined(it, rule))
+        .find_map(|it| first_field(&it))
+        .or_else(|| program.used_fields().first().copied())
+}
+
+/// Whether a bound can be one of the field.
+fn bounds(rule: &Rule, field: u16, bound: &Literal) -> Result<(), RuleError> {
+    let declared = rule
+        .fields
+        .get(usize::from(field))
+        .ok_or_else(|| RuleError::new(format!("there is no field {field}")))?;
+    match bound.ty() == declared.ty {
+        true => Ok(()),
+        false => Err(RuleError::new(format!(
+            "the bound is {}, field {} is {}",
+            bound.ty(),
+            declared.name,
+            declared.ty
+        ))),
+    }
 }
 
 /// What is observed of each value of the first dimension: the unit in which slots move, so that the tables of one
@@ -97,19 +160,7 @@ fn new_to_new(
     bound: Literal,
 ) -> Result<Plan, RuleError> {
     let mut rule = next_version(program);
-    let declared = rule
-        .fields
-        .get(usize::from(field))
-        .ok_or_else(|| RuleError::new(format!("there is no field {field}")))?
-        .clone();
-    if bound.ty() != declared.ty {
-        return Err(RuleError::new(format!(
-            "the bound is {}, field {} is {}",
-            bound.ty(),
-            declared.name,
-            declared.ty
-        )));
-    }
+    let name = rule.fields[usize::from(field)].name.clone();
     let slot = base_slot(&rule)?;
     let first_new = extend(&mut rule, targets.len())?;
     let count = i64::try_from(targets.len()).unwrap_or(i64::MAX);
@@ -134,9 +185,8 @@ fn new_to_new(
         rule,
         format!("new rows go to {} new places", targets.len()),
         format!(
-            "rows whose {} is {bound} or beyond go to the new places, all others stay: nothing moves, as long as no row \
-             lies beyond already. What is hot now stays as hot as it is.",
-            declared.name
+            "rows whose {name} is {bound} or beyond go to the new places, all others stay: nothing moves, as long as no row \
+             lies beyond already. What is hot now stays as hot as it is."
         ),
         Vec::new(),
         0,
@@ -216,40 +266,51 @@ pub fn move_slots(
         load_moved = load_moved.saturating_add(loads.get(&at).copied().unwrap_or(0));
     }
     moved.sort();
+    let title = match first {
+        [only] => format!("slot {only} moves to {}", target.cluster),
+        _ => format!("{} slots move to {}", moved.len(), target.cluster),
+    };
     finish(
         program,
         rule,
-        format!("{} slots move to {}", moved.len(), target.cluster),
+        title,
         "only the map changes, so what moves is known exactly".to_owned(),
         moved,
         load_moved,
     )
 }
 
-/// One value of a field gets a slot of its own (R42: "seller 2000 goes to a special machine").
+/// The rows of one key get a slot of their own (R42: "seller 2000 goes to a special machine"): those whose fields have
+/// these values. `load` is what was observed of them.
 pub fn isolate(
     program: &Program,
-    field: u16,
-    value: Literal,
+    key: &[(u16, Literal)],
+    load: u64,
     target: &Target,
 ) -> Result<Plan, RuleError> {
     let mut rule = next_version(program);
-    let declared = rule
-        .fields
-        .get(usize::from(field))
-        .ok_or_else(|| RuleError::new(format!("there is no field {field}")))?;
-    let name = declared.name.clone();
+    let mut names = Vec::new();
+    for (field, value) in key {
+        bounds(&rule, *field, value)?;
+        names.push(format!("{} {value}", rule.fields[usize::from(*field)].name));
+    }
+    let name = names.join(", ");
+    let equals = |(field, value): &(u16, Literal)| {
+        let value = Expr::Literal(value.clone());
+        binary(Binary::Equal, Expr::Field(*field), value)
+    };
+    let condition = key
+        .iter()
+        .map(equals)
+        .reduce(|all, it| binary(Binary::And, all, it))
+        .ok_or_else(|| RuleError::new("a key of no field cannot be alone"))?;
+    let moved = slots_of_key(program, key)?;
     let mut slot: Vec<Expr> = base_slot(&rule)?
         .iter()
         .map(|it| inlined(it, &rule))
         .collect();
     let new = extend(&mut rule, 1)?;
     slot[0] = Expr::Literal(Literal::I64(new));
-    let condition = binary(
-        Binary::Equal,
-        Expr::Field(field),
-        Expr::Literal(value.clone()),
-    );
     if let Body::Statements(statements, _) = &mut rule.body {
         // Before everything else, since nothing else may claim it.
         statements.insert(0, Statement::When { condition, slot });
@@ -258,11 +319,28 @@ pub fn isolate(
     finish(
         program,
         rule,
-        format!("{name} {value} alone"),
-        format!("all rows with {name} {value} move to a slot of their own, nothing else does"),
-        Vec::new(),
-        0,
+        format!("{name} alone"),
+        format!(
+            "all rows with {name} move to a slot of their own, nothing else does: only these rows of the slots that hold them"
+        ),
+        moved,
+        load,
     )
+}
+
+/// The slots of the version in force that can hold rows of a key.
+fn slots_of_key(program: &Program, key: &[(u16, Literal)]) -> Result<Vec<Slot>, RuleError> {
+    let equals = key
+        .iter()
+        .map(|(field, value)| Predicate::Compare(*field, Comparison::Equal, value.clone()));
+    // Under the policy `allow` nothing is refused.
+    enumerate(
+        program,
+        &Predicate::And(equals.collect()),
+        Options::default(),
+    )
+    .map(|it| it.slots)
+    .map_err(|refused| RuleError::new(refused.to_string()))
 }
 
 /// Half of the rows of a slot go to a new one, by another hash than the rule's own.
@@ -493,7 +571,7 @@ fn finish(
     slots_moved: Vec<Slot>,
     load_moved: u64,
 ) -> Result<Plan, RuleError> {
-    let new = Program::compile(rule.clone())?;
+    let new = Program::compile_with(rule.clone(), &crate::script::compile)?;
     let old_last = program.rule().dimensions[0].last;
     let is_new = |slot: &Slot| new.shape().coordinate(*slot, 0) > old_last;
     let slots = || (0..new.map().slots()).map(Slot);

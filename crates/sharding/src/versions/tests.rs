@@ -346,9 +346,9 @@ fn r15_r16_the_first_plan_for_growth_moves_nothing() {
         slots: vec![1; 16 * 7],
     };
     let beyond = Some((0, crate::Literal::I64(10_000)));
-    let plans = grow(&old, &observed, &[target("c4"), target("c5")], beyond).unwrap();
-    assert_eq!(plans.len(), 2);
-    let first = &plans[0];
+    let grown = grow(&old, &observed, &[target("c4"), target("c5")], beyond).unwrap();
+    assert_eq!((grown.plans.len(), grown.lacks), (2, None));
+    let first = &grown.plans[0];
     assert!(first.slots_moved.is_empty());
     assert_eq!(moved_ids(&old, first, 0..10_000), []);
     // All that is new goes to the new places, evenly; exceptions stay exceptions.
@@ -370,8 +370,9 @@ fn r18_evening_out_moves_no_more_than_the_new_places_share() {
     let observed = Observed {
         slots: vec![10; 16 * 7],
     };
-    let plans = grow(&old, &observed, &[target("c4")], None).unwrap();
-    let plan = &plans[0];
+    let grown = grow(&old, &observed, &[target("c4")], None).unwrap();
+    assert!(grown.lacks.is_some());
+    let plan = &grown.plans[0];
     // A fifth of 16 x 70 is 224; slots of 70 fit three times.
     assert_eq!(
         (plan.load_moved, plan.slots_moved.len()),
@@ -395,7 +396,8 @@ fn r18_evening_out_moves_no_more_than_the_new_places_share() {
     // A hot cluster gives, cold ones do not.
     let mut slots = vec![0; 16 * 7];
     slots[..4 * 7].fill(100);
-    let plan = &grow(&old, &Observed { slots }, &[target("c4")], None).unwrap()[0];
+    let grown = grow(&old, &Observed { slots }, &[target("c4")], None).unwrap();
+    let plan = &grown.plans[0];
     assert!(plan.slots_moved.iter().all(|it| it.0 < 4 * 7), "{plan:?}");
 }
 
@@ -415,13 +417,35 @@ fn a_slot_is_moved_a_key_isolated_a_slot_split() {
             .all(|(_, place)| place.cluster == "hot" && place.table.starts_with("t_03_"))
     );
 
-    let plan = isolate(&old, 0, crate::Literal::I64(77), &target("alone")).unwrap();
+    let key = [(0, crate::Literal::I64(77))];
+    let plan = isolate(&old, &key, 123, &target("alone")).unwrap();
+    // Its rows of each day, by whatever slot its hash gives, and what was counted of them.
+    let slot = old.evaluate(&[Value::I64(77), Value::Date(0)]).unwrap();
+    let first = old.shape().coordinate(slot, 0);
+    let firsts = plan
+        .slots_moved
+        .iter()
+        .map(|it| old.shape().coordinate(*it, 0));
+    assert_eq!(firsts.collect::<Vec<_>>(), vec![first; 7]);
+    assert_eq!(plan.load_moved, 123);
+    assert_eq!(key_field(&old), Some(0));
     let moved = moved_ids(&old, &plan, 0..1_000);
     assert_eq!(moved.iter().map(|it| it.0).collect::<Vec<_>>(), [77]);
     assert_eq!(
         (moved[0].1.cluster.as_str(), &moved[0].1.table[..5]),
         ("alone", "t_16_")
     );
+
+    // A key of two fields: those rows and no others.
+    let key = [
+        (0, crate::Literal::I64(77)),
+        (1, crate::Literal::Date(19_000)),
+    ];
+    let plan = isolate(&old, &key, 1, &target("alone")).unwrap();
+    assert_eq!(plan.slots_moved.len(), 1);
+    assert_eq!(moved_ids(&old, &plan, 0..1_000).len(), 1);
+    isolate(&old, &[], 1, &target("alone")).unwrap_err();
+    isolate(&old, &[(0, crate::Literal::U64(7))], 1, &target("alone")).unwrap_err();
 
     let plan = split(&old, &observed, 7, &target("more")).unwrap();
     let moved = moved_ids(&old, &plan, 0..32_000);
@@ -445,17 +469,48 @@ fn plans_that_would_put_two_slots_into_one_table_are_refused() {
     let old = program(
         "rule r version 1; field id: i64; dimension s 0 to 3; else (id % 4); place table \"t{s % 4}\";",
     );
-    let error = isolate(&old, 0, crate::Literal::I64(7), &target("")).unwrap_err();
+    let key = [(0, crate::Literal::I64(7))];
+    let error = isolate(&old, &key, 1, &target("")).unwrap_err();
     assert!(error.message.contains("share table t0"), "{error}");
     let own = Target {
         cluster: String::new(),
         table: Some(crate::Template::text("big")),
     };
-    isolate(&old, 0, crate::Literal::I64(7), &own).unwrap();
+    isolate(&old, &key, 1, &own).unwrap();
     let all = program(
         "rule r version 1; field id: i64; dimension s 0 to 3; else error; place table \"t{s}\";",
     );
-    assert!(isolate(&all, 0, crate::Literal::I64(7), &own).is_err());
+    assert!(isolate(&all, &key, 1, &own).is_err());
+}
+
+#[test]
+fn r18_rules_without_a_usual_slot_are_evened_out_and_it_is_said_why_not_more() {
+    let rules = [
+        "when id >= 0 then (id % 4); else error;",
+        "when id >= 0 then (id % 4); else all;",
+        "script \"modulo(id, 4)\";",
+    ];
+    for body in rules {
+        let text = format!(
+            "rule r version 1; field id: i64; dimension s 0 to 3; {body} place cluster \"c{{s / 2}}\" table \"t{{s}}\";"
+        );
+        let rule = crate::parse(&text).unwrap();
+        let old = Program::compile_with(rule, &crate::script::compile).unwrap();
+        let observed = Observed { slots: vec![3; 4] };
+        let beyond = Some((0, crate::Literal::I64(100)));
+        let grown = grow(&old, &observed, &[target("c2")], beyond).unwrap();
+        let why = grown.lacks.unwrap();
+        assert!(why.contains("cannot be continued automatically"), "{why}");
+        let [plan] = grown.plans.as_slice() else {
+            panic!("{:?}", grown.plans)
+        };
+        assert_eq!((plan.load_moved, plan.slots_moved.len()), (3, 1), "{body}");
+        let beyond = Some((0, crate::Literal::U64(100)));
+        grow(&old, &observed, &[target("c2")], beyond).unwrap_err();
+        // A slot moves by the map alone, too.
+        move_slots(&old, &observed, &[1], &target("c2")).unwrap();
+        split(&old, &observed, 1, &target("c2")).unwrap_err();
+    }
 }
 
 /// R1, R2 and R45 by rules: chunks of an ordered field are split and merged as versions, and nothing but the chunk is touched.

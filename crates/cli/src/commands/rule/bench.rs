@@ -13,6 +13,7 @@ use super::records::{self, Record, RecordsArgs};
 use super::source::{self, title};
 use super::{Outcome, Stop, exit};
 use crate::commands::output::Output;
+use crate::commands::progress::Meter;
 
 /// Records that are kept for measuring: they fit into the cache of any core.
 const RECORDS_MAX: usize = 4_096;
@@ -54,7 +55,10 @@ pub(super) fn bench(args: &BenchArgs, output: &mut Output<'_>) -> Outcome {
         .count();
     // The best of many short rounds: the machine may do other things, too.
     let clock = RealClock;
-    let end = clock.mono() + Duration::from_secs(args.seconds);
+    let whole = Duration::from_secs(args.seconds);
+    let start = clock.mono();
+    let end = start + whole;
+    let mut meter = Meter::new(RealClock, true, 0.0);
     let (mut best, mut rounds) = (Duration::MAX, 0_u64);
     while clock.mono() < end || rounds == 0 {
         let began = clock.mono();
@@ -64,7 +68,11 @@ pub(super) fn bench(args: &BenchArgs, output: &mut Output<'_>) -> Outcome {
         }
         best = best.min(clock.mono().saturating_sub(began));
         rounds += 1;
+        meter.tell(rounds * fields.len() as u64, || {
+            Some(began.saturating_sub(start).as_secs_f64() / whole.as_secs_f64())
+        });
     }
+    meter.end();
     let nanos = best.as_nanos() as f64 / fields.len() as f64;
     output.answer(
         format!(

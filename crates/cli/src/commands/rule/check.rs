@@ -1,8 +1,7 @@
 //! `cadastre rule check`: everything that a person should know of a rule before anybody uses it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use cadastre_sharding::Program;
 use cadastre_sharding::lint::{self, Finding, Severity};
@@ -13,6 +12,7 @@ use serde_json::json;
 
 use super::load::{evenness_text, share};
 use super::records::{self, RecordsArgs};
+use super::second::{self, Second};
 use super::source::{self, title};
 use super::{Outcome, Stop, exit};
 use crate::commands::output::Output;
@@ -31,24 +31,24 @@ pub struct CheckArgs {
     pub(super) json: bool,
 }
 
-#[derive(Debug, Args)]
-pub struct FingerprintArgs {
-    /// The rule
-    rule: PathBuf,
-}
-
 pub(super) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Outcome {
-    let program = source::program(&args.rule)?;
+    let program = source::unrepeated(&args.rule)?;
     let mut findings = lint::findings(&program);
-    if !is_repeatable(&args.rule, &program)? {
+    let second = second::own()?.filter(|_| program.is_script());
+    let mut second = second
+        .map(|command| Second::start(command, &program))
+        .transpose()?;
+    if args.records.input.is_some() {
+        samples(args, &program, second.as_mut(), &mut findings)?;
+    }
+    if let Some(second) = second
+        && !second.agrees()?
+    {
         findings.push(Finding {
             severity: Severity::Error,
             kind: "not-deterministic",
-            message: NOT_REPEATABLE.to_owned(),
+            message: second::NOT_REPEATABLE.to_owned(),
         });
-    }
-    if args.records.input.is_some() {
-        samples(args, &program, &mut findings)?;
     }
     findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
     let rule = program.rule();
@@ -85,39 +85,20 @@ pub(super) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Outcome {
     Ok(if is_bad { exit::FOUND } else { exit::DONE })
 }
 
-/// What is said of a script that answers now so, now otherwise.
-pub(super) const NOT_REPEATABLE: &str = "the script answers differently when it is asked again, or in a second process: it cannot be a rule";
-
-/// B5.11: a script must answer the same when it is asked again, and in another process, with other addresses and other seeds of hash
-/// tables. All other rules do by themselves.
-pub(super) fn is_repeatable(rule: &Path, program: &Program) -> Result<bool, Stop> {
-    if !program.is_script() {
-        return Ok(true);
-    }
-    let fault = |error: std::io::Error| Stop::usage(format!("a second process: {error}"));
-    let binary = std::env::current_exe().map_err(fault)?;
-    let answer = Command::new(binary)
-        .args(["rule", "fingerprint"])
-        .arg(rule)
-        .output()
-        .map_err(fault)?;
-    let theirs = String::from_utf8_lossy(&answer.stdout);
-    let ours = [(); 2].map(|()| format!("{:016x}", lint::fingerprint(program)));
-    Ok(answer.status.success() && ours.iter().all(|it| it == theirs.trim()))
-}
-
-pub(super) fn fingerprint(args: &FingerprintArgs, output: &mut Output<'_>) -> Outcome {
-    let program = source::program(&args.rule)?;
-    output.line(format!("{:016x}", lint::fingerprint(&program)));
-    Ok(exit::DONE)
-}
-
-fn samples(args: &CheckArgs, program: &Program, findings: &mut Vec<Finding>) -> Result<(), Stop> {
+fn samples(
+    args: &CheckArgs,
+    program: &Program,
+    mut second: Option<&mut Second<'_>>,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Stop> {
     let mut load = Load::default();
     let mut numeric = NumericText::new(program);
     let rows = records::each(&args.records, program, |record| {
         let fields = record.fields();
         numeric.see(&fields);
+        if let Some(second) = &mut second {
+            second.sample(record);
+        }
         match program.evaluate(&fields) {
             Ok(slot) => load.add(slot, record.count, record.bytes),
             Err(why) => load.refuse(why, record.count),

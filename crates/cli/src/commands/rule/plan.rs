@@ -1,16 +1,20 @@
 //! `cadastre rule plan`: proposals for the next version. Nothing is applied: a person looks at one, compares it with
 //! `cadastre rule diff` and publishes it, or not (R36).
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cadastre_sharding::record::TimeUnit;
-use cadastre_sharding::versions::{Load, Observed, Plan, Target, grow, isolate, split};
+use cadastre_sharding::versions::{
+    Observed, Plan, Proposals, Target, grow, isolate, move_slots, split,
+};
 use cadastre_sharding::{Literal, Program, RuleError, Slot};
 use clap::Args;
 use serde_json::json;
 
-use super::records::{self, RecordsArgs, reading};
+use super::observed::{self, Seen};
+use super::records::{RecordsArgs, reading};
 use super::source::{self, slot_text, title};
 use super::{Outcome, Stop, exit};
 use crate::commands::output::Output;
@@ -18,8 +22,8 @@ use crate::commands::output::Output;
 /// A slot is hot from so many times the mean of all slots on.
 const HOT: u64 = 2;
 
-/// Most values of a field that are counted one by one; beyond it the rare ones are forgotten.
-const VALUES_MAX: usize = 10_000;
+/// Proposals are for people: the worst few slots.
+const HOTTEST_MAX: usize = 3;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -27,6 +31,12 @@ pub struct PlanArgs {
     rule: PathBuf,
     #[command(flatten)]
     records: RecordsArgs,
+    /// Counts by slot in place of records: CSV whose header names the rule's dimensions (those behind the first may be left out) and count
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    slots: Option<PathBuf>,
+    /// With --format keys: a key that is hot is what the first N bytes of row keys hold [default: the first field that the slot depends on]
+    #[arg(long, value_name = "N", requires = "format")]
+    prefix: Option<usize>,
     /// A new cluster that joins; may be given several times
     #[arg(long, value_name = "CLUSTER")]
     add: Vec<String>,
@@ -42,43 +52,6 @@ pub struct PlanArgs {
     pub(super) json: bool,
 }
 
-/// What the records show.
-struct Seen {
-    load: Load,
-    /// How often each value of the first field that the rule looks at came.
-    values: BTreeMap<Literal, (u64, Slot)>,
-    /// For each field whether it grows.
-    growth: Vec<Growth>,
-}
-
-/// Whether a field's values only grow in the order in which records come, as ids and dates do.
-#[derive(Clone, Default)]
-struct Growth {
-    latest: Option<Literal>,
-    rises: bool,
-    falls: bool,
-}
-
-impl Growth {
-    fn see(&mut self, value: &Literal) {
-        self.falls |= self.latest.as_ref().is_some_and(|it| value < it);
-        self.rises |= self.latest.as_ref().is_some_and(|it| value > it);
-        self.latest = Some(value.clone());
-    }
-
-    /// What comes behind all values, if they have an order that somebody may count on.
-    fn beyond(&self) -> Option<Literal> {
-        let next = match self.latest.as_ref().filter(|_| self.rises && !self.falls)? {
-            Literal::I64(it) => Literal::I64(it.checked_add(1)?),
-            Literal::U64(it) => Literal::U64(it.checked_add(1)?),
-            Literal::Date(it) => Literal::Date(it.checked_add(1)?),
-            Literal::Timestamp(it) => Literal::Timestamp(it.checked_add(1)?),
-            _ => return None,
-        };
-        next.is_in_range().then_some(next)
-    }
-}
-
 pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
     let program = source::program(&args.rule)?;
     let seen = observe(args, &program)?;
@@ -87,9 +60,7 @@ pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
         slots[slot.0 as usize] = amount.rows;
     }
     let observed = Observed { slots };
-    let refused = |error: RuleError| Stop::refused(error.to_string());
     let mut plans = Vec::new();
-    let mut all_move = false;
     if !args.add.is_empty() {
         let targets: Vec<Target> = args.add.iter().map(|it| target(it)).collect();
         let beyond = args
@@ -98,11 +69,18 @@ pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
             .map(|it| bound(&program, it))
             .transpose()?
             .or_else(|| seen.beyond(&program));
-        all_move = beyond.is_none();
-        plans.extend(grow(&program, &observed, &targets, beyond).map_err(refused)?);
+        let grown = grow(&program, &observed, &targets, beyond);
+        let Proposals {
+            plans: grown,
+            lacks,
+        } = grown.map_err(|fault| Stop::refused(fault.to_string()))?;
+        if let Some(why) = lacks {
+            hint(&why, output);
+        }
+        plans.extend(grown);
     }
     if let Some(to) = &args.to {
-        plans.extend(cool(&program, &observed, &seen, &target(to)).map_err(refused)?);
+        plans.extend(cool(&program, &observed, &seen, &target(to), output));
     }
     if plans.is_empty() {
         output.answer(
@@ -114,13 +92,18 @@ pub(super) fn plan(args: &PlanArgs, output: &mut Output<'_>) -> Outcome {
     for (plan, number) in plans.iter().zip(1_u64..) {
         print(output, &program, plan, number);
     }
-    if all_move {
-        output.answer(
-            "# No field only grows in the order of the records. With --beyond FIELD=VALUE the first plan would move nothing.",
-            || json!({ "plans": plans.len(), "lacks": "--beyond" }),
-        );
-    }
     Ok(exit::DONE)
+}
+
+/// R15: what moves nothing comes first, or what it lacks.
+fn hint(why: &str, output: &mut Output<'_>) {
+    output.answer(
+        format!(
+            "# No plan moves nothing: {why}. With --beyond FIELD=VALUE (a field that only grows, and a bound above all there is) \
+             the first plan sends what is new to the new places, if the rule ends in a slot."
+        ),
+        || json!({ "lacks": "--beyond", "why": why }),
+    );
 }
 
 fn target(cluster: &str) -> Target {
@@ -146,100 +129,91 @@ fn bound(program: &Program, text: &str) -> Result<(u16, Literal), Stop> {
 }
 
 fn observe(args: &PlanArgs, program: &Program) -> Result<Seen, Stop> {
-    let mut seen = Seen {
-        load: Load::default(),
-        values: BTreeMap::new(),
-        growth: vec![Growth::default(); program.types().len()],
-    };
-    if args.records.input.is_none() && !args.add.is_empty() {
+    match &args.slots {
+        Some(file) => observed::counts(file, program),
         // Growth can be planned blind: then all slots count alike.
-        for slot in (0..program.shape().slots()).map(Slot) {
-            seen.load.add(slot, 1, 0);
-        }
-        return Ok(seen);
-    }
-    let first = program.used_fields().first().copied();
-    records::each(&args.records, program, |record| {
-        let fields = record.fields();
-        match program.evaluate(&fields) {
-            Ok(slot) => {
-                seen.load.add(slot, record.count, record.bytes);
-                let value = first.and_then(|at| fields.get(usize::from(at))?.to_literal());
-                if let Some(value) = value {
-                    seen.count(value, record.count, slot);
-                }
-                for (growth, value) in seen.growth.iter_mut().zip(&fields) {
-                    if let Some(value) = value.to_literal() {
-                        growth.see(&value);
-                    }
-                }
-            }
-            Err(why) => seen.load.refuse(why, record.count),
-        }
-        Ok(())
-    })?;
-    Ok(seen)
-}
-
-impl Seen {
-    /// A field that grows, one that the rule looks at if there is one, and a bound above all that was seen of it.
-    fn beyond(&self, program: &Program) -> Option<(u16, Literal)> {
-        let used = program.used_fields().iter().copied();
-        let all = (0_u16..).take(self.growth.len());
-        used.chain(all)
-            .find_map(|at| Some((at, self.growth[usize::from(at)].beyond()?)))
-    }
-
-    /// Counts a value; when there are too many, all that came once so far are forgotten, and the others lose one: what is
-    /// frequent is never forgotten (Misra and Gries, 1982).
-    fn count(&mut self, value: Literal, rows: u64, slot: Slot) {
-        if self.values.len() >= VALUES_MAX && !self.values.contains_key(&value) {
-            self.values.retain(|_, (count, _)| {
-                *count = count.saturating_sub(1);
-                *count > 0
-            });
-        }
-        let counted = self.values.entry(value).or_insert((0, slot));
-        counted.0 = counted.0.saturating_add(rows);
-    }
-
-    /// The most frequent value of a slot.
-    fn hottest_value(&self, slot: Slot) -> Option<(&Literal, u64)> {
-        self.values
-            .iter()
-            .filter(|(_, (_, at))| *at == slot)
-            .max_by_key(|(_, (count, _))| *count)
-            .map(|(value, (count, _))| (value, *count))
+        None if args.records.input.is_none() && !args.add.is_empty() => Ok(Seen::alike(program)),
+        None => Seen::records(&args.records, program, args.prefix),
     }
 }
 
-/// For each of the hottest slots: its hot key alone, if it is one key that makes it hot, else half of its rows.
+/// For each of the hottest slots (of all that have one first coordinate, since they move together): its hot key alone, if it is one
+/// key that makes it hot; else the slot to another cluster, and half of its rows.
 fn cool(
     program: &Program,
     observed: &Observed,
     seen: &Seen,
     target: &Target,
-) -> Result<Vec<Plan>, RuleError> {
-    /// Proposals are for people: the worst few.
-    const PLANS_MAX: usize = 3;
-    let mean = observed.slots.iter().sum::<u64>() / observed.slots.len().max(1) as u64;
+    output: &mut Output<'_>,
+) -> Vec<Plan> {
+    let mut firsts: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut clusters: BTreeMap<&str, u64> = BTreeMap::new();
+    for (slot, load) in (0..).map(Slot).zip(&observed.slots) {
+        let first = firsts
+            .entry(program.shape().coordinate(slot, 0))
+            .or_default();
+        *first = first.saturating_add(*load);
+        let cluster = clusters.entry(program.map().place(slot).cluster.as_str());
+        let cluster = cluster.or_default();
+        *cluster = cluster.saturating_add(*load);
+    }
+    let total = firsts
+        .values()
+        .fold(0_u64, |all, it| all.saturating_add(*it));
+    let mean = total / firsts.len().max(1) as u64;
+    let mut hottest: Vec<(i64, u64)> = firsts.into_iter().collect();
+    hottest.sort_by_key(|(first, load)| (Reverse(*load), *first));
     let mut plans = Vec::new();
-    for (slot, amount) in seen.load.hottest(PLANS_MAX) {
-        if amount.rows <= mean.saturating_mul(HOT) {
+    for (first, load) in hottest.into_iter().take(HOTTEST_MAX) {
+        if load <= mean.saturating_mul(HOT) {
             continue;
         }
-        let field = program.used_fields().first().copied();
-        match (field, seen.hottest_value(slot)) {
-            (Some(field), Some((value, count))) if count * 2 > amount.rows => {
-                plans.push(isolate(program, field, value.clone(), target)?);
+        let mut offer = |what: &str, plan: Result<Plan, RuleError>| match plan {
+            Ok(plan) => {
+                plans.push(plan);
+                true
             }
-            _ => {
-                let first = program.shape().coordinate(slot, 0);
-                plans.push(split(program, observed, first, target)?);
+            Err(why) => {
+                output.answer(
+                    format!("# Slot {first} is hot, but {what}: {why}"),
+                    || json!({ "slot": first, "cannot": what, "why": why.to_string() }),
+                );
+                false
             }
+        };
+        if let Some((key, count)) = seen.hottest_key(first).filter(|it| it.1 * 2 > load)
+            && offer(
+                "its hot key cannot be alone",
+                isolate(program, key, count, target),
+            )
+        {
+            continue;
         }
+        // Alone on its cluster it is as hot on another.
+        let cluster = cluster_of(program, first);
+        let has_company = clusters.get(cluster.as_str()).is_some_and(|it| *it > load);
+        if has_company && cluster != target.cluster {
+            offer(
+                "it cannot be moved",
+                move_slots(program, observed, &[first], target),
+            );
+        }
+        offer(
+            "it cannot be split",
+            split(program, observed, first, target),
+        );
     }
-    Ok(plans)
+    plans
+}
+
+/// The cluster of the first slot that has this first coordinate.
+fn cluster_of(program: &Program, first: i64) -> String {
+    let slots = (0..program.shape().slots()).map(Slot);
+    slots
+        .filter(|slot| program.shape().coordinate(*slot, 0) == first)
+        .map(|slot| program.map().place(slot).cluster.clone())
+        .next()
+        .unwrap_or_default()
 }
 
 fn print(output: &mut Output<'_>, program: &Program, plan: &Plan, number: u64) {
@@ -272,27 +246,4 @@ fn print(output: &mut Output<'_>, program: &Program, plan: &Plan, number: u64) {
         plan.load_moved
     ));
     output.line(&plan.rule);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_frequent_is_never_forgotten() {
-        let mut seen = Seen {
-            load: Load::default(),
-            values: BTreeMap::new(),
-            growth: Vec::new(),
-        };
-        for number in 0..50_000_i64 {
-            seen.count(Literal::I64(number), 1, Slot(0));
-            if number % 10 == 0 {
-                seen.count(Literal::I64(-7), 5, Slot(0));
-            }
-        }
-        assert!(seen.values.len() <= VALUES_MAX);
-        assert_eq!(seen.hottest_value(Slot(0)).unwrap().0, &Literal::I64(-7));
-        assert_eq!(seen.hottest_value(Slot(1)), None);
-    }
 }

@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::census::{self, ClustersArgs};
-use super::{Stop, check};
+use super::{Stop, second};
 use crate::commands::connect::ConnectArgs;
 use crate::commands::output::{Output, usage};
 use crate::commands::{exit, sharded};
@@ -104,7 +104,7 @@ pub(super) async fn publish<E: Env>(
 ) -> Result<u8> {
     let program = match args.go_on {
         true => None,
-        false => Some(Arc::new(checked(&args.rule)?)),
+        false => Some(Arc::new(sharded::program(&PathBuf::from(&args.rule))?)),
     };
     let center = RuleCenter::open(client).await?;
     let done = async {
@@ -121,16 +121,6 @@ pub(super) async fn publish<E: Env>(
     done
 }
 
-/// A file's rule; a script that gives now this, now that is refused.
-fn checked(file: &str) -> Result<Program> {
-    let path = PathBuf::from(file);
-    let program = sharded::program(&path)?;
-    match check::is_repeatable(&path, &program).map_err(Stop::into_error)? {
-        true => Ok(program),
-        false => Err(Error::invalid(check::NOT_REPEATABLE)),
-    }
-}
-
 pub(super) async fn rollback<E: Env>(
     client: &Client<E>,
     args: &RollbackArgs,
@@ -142,6 +132,7 @@ pub(super) async fn rollback<E: Env>(
         let rule = set.rollback(args.version).map_err(refused)?;
         let program = Program::compile_with(rule, &script::compile);
         let program = program.map_err(|fault| Error::invalid(fault.to_string()))?;
+        second::ensure(&program).map_err(Stop::into_error)?;
         bring(client, &center, &Arc::new(program), &args.how, output).await
     }
     .await;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cadastre_client::notation;
 use cadastre_env::RealClock;
 use cadastre_sharding::Program;
-use cadastre_sharding::function::{Zone, nodes};
-use cadastre_sharding::record::{Reading, TimeUnit};
+use cadastre_sharding::function::nodes;
+use cadastre_sharding::record::{Reading, TimeUnit, text as record_text};
 use cadastre_sharding::{Literal, Type, Value};
 use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
@@ -31,7 +31,7 @@ pub(super) enum Format {
     Csv,
     /// One object a line, with the fields' names
     Json,
-    /// One row key a line in HBase's notation, read by the rule's key schema
+    /// One row key a line in HBase's notation, read by the rule's key schema; behind a tab how many rows or accesses it stands for
     Keys,
 }
 
@@ -73,6 +73,8 @@ pub(super) struct RecordsArgs {
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     values: Vec<Option<Literal>>,
+    /// The row key that it was read from, if it was.
+    pub(super) key: Option<Vec<u8>>,
     /// How many rows or accesses it stands for.
     pub(super) count: u64,
     /// How many bytes it has.
@@ -92,6 +94,7 @@ impl Record {
     pub(super) fn new(values: Vec<Option<Literal>>) -> Self {
         Self {
             values,
+            key: None,
             count: 1,
             bytes: 0,
         }
@@ -100,11 +103,8 @@ impl Record {
 
 /// How texts are read for a rule: times without a zone are the rule's.
 pub(super) fn reading(program: &Program, time_unit: TimeUnit) -> Result<Reading, Stop> {
-    let rule = program.rule();
-    let zone = match &rule.zone {
-        Some(zone) => Zone::load(zone).map_err(|fault| Stop::refused(fault.to_string()))?,
-        None => Zone::utc(),
-    };
+    let zone = program.rule().load_zone();
+    let zone = zone.map_err(|fault| Stop::refused(fault.to_string()))?;
     Ok(Reading { zone, time_unit })
 }
 
@@ -308,6 +308,7 @@ impl<'a> Columns<'a> {
         };
         Ok(Record {
             values: values.collect::<Result<_, _>>()?,
+            key: None,
             count: number(places.count, 1)?,
             bytes: number(places.bytes, 0)?,
         })
@@ -337,6 +338,7 @@ impl<'a> Columns<'a> {
         };
         Ok(Record {
             values: values.collect::<Result<_, _>>()?,
+            key: None,
             count: number(self.count, 1)?,
             bytes: number(self.bytes, 0)?,
         })
@@ -349,6 +351,14 @@ impl<'a> Columns<'a> {
             .key
             .as_ref()
             .ok_or("the rule does not say how a row key holds its fields")?;
+        // A key's own tab is `\x09` in this notation.
+        let (text, count) = match text.split_once('\t') {
+            Some((key, count)) => {
+                let number = count.trim().parse::<u64>();
+                (key, number.map_err(|_| format!("'{count}' is no count"))?)
+            }
+            None => (text, 1),
+        };
         let key = notation::from_text(text).map_err(|error| error.message().to_owned())?;
         let mut values = vec![Value::Null; self.program.types().len()];
         schema
@@ -356,10 +366,57 @@ impl<'a> Columns<'a> {
             .map_err(|error| error.to_string())?;
         Ok(Record {
             values: values.iter().map(Value::to_literal).collect(),
-            count: 1,
-            bytes: key.len() as u64,
+            bytes: count.saturating_mul(key.len() as u64),
+            key: Some(key.to_vec()),
+            count,
         })
     }
+}
+
+/// Calls `take` for each record that [`json_of`] wrote, one a line.
+pub(super) fn each_json(
+    program: &Program,
+    input: impl BufRead,
+    mut take: impl FnMut(&Record) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let columns = Columns {
+        program,
+        reading: reading(program, TimeUnit::Refused)?,
+        null: "",
+        count: None,
+        bytes: None,
+        used: vec![false; program.types().len()],
+    };
+    lines(input, |line, text| {
+        take(&columns.json(text).map_err(|fault| at_line(line, fault))?)
+    })
+}
+
+/// A record as a line of JSON.
+pub(super) fn json_of(program: &Program, record: &Record) -> Json {
+    let fields = program.rule().fields.iter().zip(&record.values);
+    let text = |value: &Option<Literal>| value.as_ref().map(record_text);
+    let members = fields.map(|(field, value)| (field.name.clone(), text(value).into()));
+    Json::Object(members.collect())
+}
+
+/// Calls `take` for each of so many made-up records, with progress as [`each`] shows it.
+pub(super) fn each_synthetic(
+    program: &Program,
+    number: u64,
+    mut take: impl FnMut(&Record) -> Result<(), Stop>,
+) -> Result<u64, Stop> {
+    let mut meter = Meter::new(RealClock, true, 0.0);
+    let mut outcome = Ok(number);
+    for (record, done) in synthetic(program, number).zip(1_u64..) {
+        meter.tell(done, || Some(done as f64 / number as f64));
+        if let Err(stop) = take(&record) {
+            outcome = Err(stop);
+            break;
+        }
+    }
+    meter.end();
+    outcome
 }
 
 /// So many records that nobody has: integers and texts all over, times within a domain or the years 2000 to 2029.

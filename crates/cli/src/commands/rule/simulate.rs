@@ -1,6 +1,7 @@
 //! `cadastre rule simulate`: the load of each place, before and after a change, as a table or a picture.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cadastre_sharding::Program;
 use cadastre_sharding::versions::Load;
@@ -10,6 +11,7 @@ use serde_json::json;
 use super::load::{evenness_json, evenness_text, hottest_texts, rows_by_place};
 use super::records::{self, Record, RecordsArgs};
 use super::source::{self, title};
+use super::steps;
 use super::svg::{self, Bar};
 use super::{Outcome, Stop, exit};
 use crate::commands::output::Output;
@@ -17,15 +19,24 @@ use crate::commands::output::Output;
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
     /// The rule
-    rule: PathBuf,
+    pub(super) rule: PathBuf,
     #[command(flatten)]
-    records: RecordsArgs,
+    pub(super) records: RecordsArgs,
     /// Another version, for what is after
     #[arg(long, value_name = "RULE")]
     new: Option<PathBuf>,
     /// So many made-up records in place of a file
     #[arg(long, value_name = "N", conflicts_with = "input")]
-    synthetic: Option<u64>,
+    pub(super) synthetic: Option<u64>,
+    /// Of cache rules: change to --new in so many steps, read all records in each, and show what each sends to the database
+    #[arg(long, value_name = "N", requires = "new", conflicts_with = "svg", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    steps: Option<u32>,
+    /// With --steps: most keys that each node holds; what was not read for longest is forgotten [default: all]
+    #[arg(long, value_name = "N", requires = "steps")]
+    pub(super) keys: Option<usize>,
+    /// With --steps: ask the old owner before the database
+    #[arg(long, requires = "steps")]
+    pub(super) old_owner: bool,
     /// Draw the load into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -36,14 +47,14 @@ pub struct SimulateArgs {
 
 /// A version and its load.
 struct Side {
-    program: Program,
+    program: Arc<Program>,
     load: Load,
 }
 
 impl Side {
     fn new(path: &std::path::Path) -> Result<Self, Stop> {
         Ok(Self {
-            program: source::program(path)?,
+            program: Arc::new(source::program(path)?),
             load: Load::default(),
         })
     }
@@ -57,6 +68,9 @@ impl Side {
 }
 
 pub(super) fn simulate(args: &SimulateArgs, output: &mut Output<'_>) -> Outcome {
+    if let (Some(steps), Some(new)) = (args.steps, &args.new) {
+        return steps::steps(args, new, steps, output);
+    }
     let mut before = Side::new(&args.rule)?;
     let mut after = args.new.as_deref().map(Side::new).transpose()?;
     if let Some(after) = &after {
@@ -68,18 +82,15 @@ pub(super) fn simulate(args: &SimulateArgs, output: &mut Output<'_>) -> Outcome 
             after.take(record);
         }
     };
-    if let Some(number) = args.synthetic {
-        let shape = source::program(&args.rule)?;
-        for record in records::synthetic(&shape, number) {
-            take(&mut before, &record);
-        }
-    } else {
-        let shape = source::program(&args.rule)?;
-        records::each(&args.records, &shape, |record| {
-            take(&mut before, record);
-            Ok(())
-        })?;
-    }
+    let shape = Arc::clone(&before.program);
+    let taken = |record: &Record| {
+        take(&mut before, record);
+        Ok(())
+    };
+    match args.synthetic {
+        Some(number) => records::each_synthetic(&shape, number, taken)?,
+        None => records::each(&args.records, &shape, taken)?,
+    };
     let bars = bars(&before, after.as_ref());
     table(output, &bars, after.is_some());
     summary(output, "before", &before);

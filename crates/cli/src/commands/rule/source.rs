@@ -7,7 +7,7 @@ use cadastre_sharding::Program;
 use cadastre_sharding::{Slot, Value, limits, record, script};
 use serde_json::{Value as Json, json};
 
-use super::Stop;
+use super::{Stop, second};
 
 /// What published bytes begin with.
 const BYTES_MAGIC: &[u8] = b"CDRULE";
@@ -35,8 +35,15 @@ pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Stop> {
     Ok(bytes)
 }
 
-/// Reads and compiles a rule.
+/// Reads and compiles a rule; a script that a second process answers otherwise is refused.
 pub(in crate::commands) fn program(path: &Path) -> Result<Program, Stop> {
+    let program = unrepeated(path)?;
+    second::ensure(&program)?;
+    Ok(program)
+}
+
+/// Reads and compiles a rule, and asks no second process: for who asks it more.
+pub(super) fn unrepeated(path: &Path) -> Result<Program, Stop> {
     let bytes = read(path, limits::CODE_BYTES_MAX)?;
     let rule = if bytes.starts_with(BYTES_MAGIC) {
         cadastre_sharding::decode(&bytes)

@@ -230,6 +230,61 @@ fn simulate_shows_load_and_draws_it() {
 }
 
 #[test]
+fn r22_r23_a_cache_changes_in_steps_and_each_tells_its_misses() {
+    let files = Files::new();
+    let cache = |name: &str, slots: u32| {
+        files.write(
+            name,
+            &format!(
+                "cache rule c version {slots}; field user_id: i64; dimension n 0 to 7; else (user_id % {slots}); place table \"c{{n}}\";"
+            ),
+        );
+    };
+    cache("c4.rule", 4);
+    cache("c8.rule", 8);
+    let run = |more: &str| {
+        let (code, text) = files.run(&format!(
+            "simulate @c4.rule --new @c8.rule --steps 10 {more} --json"
+        ));
+        assert_eq!(code, exit::DONE, "{text}");
+        let lines = text.lines().map(|it| serde_json::from_str(it).unwrap());
+        lines.collect::<Vec<serde_json::Value>>()
+    };
+    let misses = |steps: &[serde_json::Value]| -> Vec<u64> {
+        steps
+            .iter()
+            .map(|it| it["misses"].as_u64().unwrap())
+            .collect()
+    };
+    let found = misses(&run("--synthetic 2000"));
+    assert_eq!((found.len(), found[0]), (11, 2_000));
+    // Half of all move, a tenth of those in each step.
+    assert!(
+        found[1..].iter().all(|it| (60..=140).contains(it)),
+        "{found:?}"
+    );
+    assert_eq!(found[1..].iter().sum::<u64>(), 1_000);
+    let steps = run("--synthetic 2000 --old-owner");
+    assert_eq!(misses(&steps)[1..], [0; 10]);
+    assert!(steps[1]["former"].as_u64() > Some(0));
+    // Nodes that hold few keys forget; a file's counts are reads.
+    assert_eq!(misses(&run("--synthetic 2000 --keys 10")), [2_000; 11]);
+    let steps = run("@orders.csv --count size");
+    assert_eq!(
+        (steps[0]["reads"].as_u64(), misses(&steps)[0]),
+        (Some(78), 12)
+    );
+    let (code, text) = files.run("simulate @c4.rule @orders.csv --new @c8.rule --steps 2");
+    assert_eq!(code, exit::DONE);
+    assert!(text.contains("the worst of the others is step "), "{text}");
+    let (code, text) = files.run("simulate @four.rule @orders.csv --new @six.rule --steps 2");
+    assert_eq!(code, exit::FOUND);
+    assert!(text.contains("only a cache changes in steps"), "{text}");
+    let (code, _) = files.run("simulate @c4.rule --new @c8.rule --steps 2");
+    assert_eq!(code, exit::USAGE);
+}
+
+#[test]
 fn plan_proposes_and_applies_nothing() {
     let files = Files::new();
     let (code, text) =
@@ -265,11 +320,96 @@ fn plan_proposes_and_applies_nothing() {
         text.contains("user_id == 7") && text.contains("cluster \"c9\""),
         "{text}"
     );
+    // 50 of the even numbers and one of the odd ones are 7.
+    assert!(
+        text.contains("# 1 slots move, 51 of what was counted at most"),
+        "{text}"
+    );
     let (code, text) = files.run("plan @four.rule @orders.csv --to c9");
     assert_eq!(
         (code, text.as_str()),
         (exit::DONE, "no slot is hot: there is nothing to propose\n")
     );
+}
+
+/// The plans' titles, and what is said beside them.
+fn titles(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|it| serde_json::from_str(it).unwrap());
+    lines
+        .map(|it: serde_json::Value| {
+            let title = it["title"].as_str().or(it["why"].as_str());
+            title.unwrap_or("?").to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn r36_a_hot_slot_that_no_key_makes_hot_moves_or_is_split() {
+    let files = Files::new();
+    files.write("counts.csv", "shard,count\n0,10\n1,10\n2,500\n3,10\n");
+    let (code, text) = files.run("plan @four.rule --slots @counts.csv --to c9 --json");
+    assert_eq!(code, exit::DONE, "{text}");
+    assert_eq!(titles(&text), ["slot 2 moves to c9", "slot 2 is split"]);
+    assert!(text.contains("\"moved_load\":500"), "{text}");
+    // Where it is alone already, and where nothing can be split.
+    let alone = FOUR.replace("place table", "place cluster \"c{shard}\" table");
+    files.write("alone.rule", &alone);
+    let (_, text) = files.run("plan @alone.rule --slots @counts.csv --to c9 --json");
+    assert_eq!(titles(&text), ["slot 2 is split"]);
+    let (_, text) = files.run("plan @script.rule --slots @counts.csv --to c9 --json");
+    let found = titles(&text);
+    assert!(found[0].contains("cannot be continued"), "{found:?}");
+    assert_eq!(found[1..], ["slot 2 moves to c9"]);
+    for (name, bad, message) in [
+        ("a.csv", "slot,count\n", "names no column 'shard'"),
+        ("b.csv", "shard,count\n4,1\n", "line 2: [4] is no slot"),
+        ("c.csv", "shard,count\nx,1\n", "line 2: 'x' is no number"),
+    ] {
+        files.write(name, bad);
+        let (code, text) = files.run(&format!("plan @four.rule --slots @{name} --to c9"));
+        assert_eq!(code, exit::USAGE);
+        assert!(text.contains(message), "{text}");
+    }
+}
+
+#[test]
+fn r36_what_a_prefix_of_row_keys_makes_hot_is_isolated() {
+    let files = Files::new();
+    files.write(
+        "keys.rule",
+        "rule k version 1; field shop: i64; field item: i64; field x: bytes; key decimal shop \"|\", decimal item \"|\", rest x; \
+         dimension s 0 to 7; else (shop % 8); place table \"t_{s}\";",
+    );
+    files.write("hot.keys", "3|5|a\t900\n3|6|a\t300\n3|7|b\n1|1|a\n");
+    let plan = |more: &str| {
+        let (code, text) = files.run(&format!("plan @keys.rule @hot.keys {more} --to c9 --json"));
+        assert_eq!(code, exit::DONE, "{text}");
+        text
+    };
+    // By the field that the slot depends on, by two of them, and by less than one.
+    let text = plan("--format keys");
+    assert_eq!(titles(&text), ["shop 3 alone"]);
+    assert!(text.contains("\"moved_load\":1201"), "{text}");
+    let text = plan("--format keys --prefix 4");
+    assert_eq!(titles(&text), ["shop 3, item 5 alone"]);
+    assert!(text.contains("\"moved_load\":900"), "{text}");
+    let (code, text) = files.run("plan @keys.rule @hot.keys --format keys --prefix 1 --to c9");
+    assert_eq!(code, exit::USAGE);
+    assert!(text.contains("hold no whole field"), "{text}");
+}
+
+#[test]
+fn r15_what_moves_nothing_comes_first_or_what_it_lacks() {
+    let files = Files::new();
+    for rule in ["@four.rule", "@script.rule"] {
+        let (code, text) = files.run(&format!("plan {rule} --add c2"));
+        assert_eq!(code, exit::DONE, "{text}");
+        assert!(text.starts_with("# No plan moves nothing: "), "{text}");
+        assert!(text.contains("# Plan 1 for "), "{text}");
+    }
+    let (code, text) = files.run("plan @script.rule --add c2 --beyond user_id=100 --json");
+    assert_eq!(code, exit::DONE, "{text}");
+    assert!(titles(&text)[0].contains("cannot be continued automatically"));
 }
 
 #[test]
