@@ -35,6 +35,9 @@ const KILL_SECONDS: &str = "240";
 /// `CADASTRE_RULE_CASES=1000000 cargo test --release -p cadastre-sharding --lib r50_enumeration`.
 const RULE_CASES: &str = "100000";
 
+/// Random rules under which a sharded table is compared with a plain one on a server: 50 s.
+const SHARDED_CASES: &str = "40";
+
 /// Puts and increments of the one row of T5.
 const HOT_ROW_OPERATIONS: &str = "200000";
 
@@ -157,9 +160,10 @@ pub(crate) fn bench_store(group: &[&str]) -> Result<(), String> {
     cargo(&args)
 }
 
-/// The long forms of tests that `unit` has short: T5, the read path against its model, enumeration against brute force.
+/// The long forms of tests that `unit` has short: T5, the read path against its model, enumeration against brute force,
+/// sharded tables against plain ones.
 fn long() -> Result<(), String> {
-    let long: [(&[&str], &str, &str); 3] = [
+    let long: [(&[&str], &str, &str); 4] = [
         (
             &["--test", "store", "crash::t5_"],
             "CADASTRE_T5_OPERATIONS",
@@ -175,13 +179,29 @@ fn long() -> Result<(), String> {
             "CADASTRE_RULE_CASES",
             RULE_CASES,
         ),
+        (
+            &["--test", "sharded", "random::"],
+            "CADASTRE_SHARDED_CASES",
+            SHARDED_CASES,
+        ),
     ];
     for (what, variable, value) in long {
         let mut command = cargo_test(what);
         command.env(variable, value);
         finish(command)?;
     }
-    Ok(())
+    fuzz_targets()
+}
+
+/// Whether the fuzz targets, which are no part of the workspace, fit what they call. Nothing is linked, so that neither a nightly compiler nor
+/// libFuzzer (C++) is needed: its build script is told of a library that nobody looks for.
+fn fuzz_targets() -> Result<(), String> {
+    let mut check = Command::new("cargo");
+    check
+        .args(["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(["--target-dir", "target/fuzz"])
+        .env("CUSTOM_LIBFUZZER_PATH", "target/fuzz/libfuzzer.a");
+    finish(check)
 }
 
 /// The simulated seeds, by the program that the unit tests have made: with its own tests, since without those the dependencies would have
