@@ -43,6 +43,8 @@ impl Server {
             .args(["--zookeeper-port", "0", "--master-port", "0"])
             .args(["--region-server-port", "0", "--admin-port", "0"])
             .args(["--region-servers", &region_servers.to_string()])
+            // Of the tests' own; to a server it would be a setting that there is none of.
+            .env_remove("CADASTRE_SHARDED_CASES")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

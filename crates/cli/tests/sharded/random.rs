@@ -40,6 +40,72 @@ impl Dice {
     }
 }
 
+/// A random number made of the fields, so small that nothing overflows.
+fn number(dice: &mut Dice, depth: u32) -> String {
+    let kind = dice.below(if depth == 0 { 4 } else { 14 });
+    let small = 1 + dice.below(6);
+    let mut inner = || number(dice, depth.saturating_sub(1));
+    match kind {
+        0 | 1 => "user".to_owned(),
+        2 => "length(tag)".to_owned(),
+        3 => small.to_string(),
+        4 => format!("({} + {})", inner(), inner()),
+        5 => format!("({} - {})", inner(), inner()),
+        6 => format!("({} * {small})", inner()),
+        7 => format!("({} / {small})", inner()),
+        8 => format!("({} % {small})", inner()),
+        9 => format!("abs({})", inner()),
+        10 => format!("min({}, {})", inner(), inner()),
+        11 => format!("to_i64(xxh3({}) % {small})", inner()),
+        12 => format!("to_i64(jump(xxh3(tag), {small}))"),
+        _ => {
+            let (then, otherwise) = (inner(), inner());
+            let condition = choice(dice, depth - 1);
+            format!("(if {condition} then {then} else {otherwise})")
+        }
+    }
+}
+
+/// A random condition of a rule.
+fn choice(dice: &mut Dice, depth: u32) -> String {
+    let sign = dice.pick(&["<", "<=", "==", "!=", ">", ">="]);
+    let (a, b) = (dice.below(20), dice.below(20));
+    match dice.below(if depth == 0 { 3 } else { 7 }) {
+        0 => format!("user {sign} {a}"),
+        1 => format!("tag {sign} '{}'", dice.pick(&["", "a", "ab", "b"])),
+        2 => format!("user in [{a}, {b}, 3]"),
+        3 => format!(
+            "({} and {})",
+            choice(dice, depth - 1),
+            choice(dice, depth - 1)
+        ),
+        4 => format!(
+            "({} or {})",
+            choice(dice, depth - 1),
+            choice(dice, depth - 1)
+        ),
+        5 => format!("not ({})", choice(dice, depth - 1)),
+        _ => format!("{} {sign} {a}", number(dice, depth - 1)),
+    }
+}
+
+/// A decision of random alternatives over `n` slots of the first dimension and two of the second.
+fn decision(dice: &mut Dice, n: u64) -> String {
+    /// Deep enough that everything stands inside everything.
+    const DEPTH: u32 = 3;
+    let slot = |dice: &mut Dice| {
+        let (first, second) = (number(dice, DEPTH), number(dice, 1));
+        format!("({first} % {n}, {second} % 2)")
+    };
+    let mut text = String::new();
+    for _ in 0..dice.below(4) {
+        let condition = choice(dice, DEPTH);
+        text.push_str(&format!("when {condition} then {}; ", slot(dice)));
+    }
+    text.push_str(&format!("else {};", slot(dice)));
+    text
+}
+
 fn rule(dice: &mut Dice, case: u64) -> String {
     let key = dice.pick(&[
         "fixed user, rest tag",
@@ -78,6 +144,11 @@ fn rule(dice: &mut Dice, case: u64) -> String {
     ];
     let form = &forms[dice.below(forms.len() as u64) as usize];
     let form = form.replace('M', dice.pick(&["0", "user % 2", "length(tag) % 2"]));
+    // Every other rule is one that nobody thought of.
+    let form = match case % 2 {
+        0 => form,
+        _ => decision(dice, n),
+    };
     let places = dice.pick(&["r{n}_{m}", "r{n}_0", "r{n % 2}_{m}"]);
     let places = places.replace('r', &format!("case{case}_"));
     format!(
