@@ -203,6 +203,18 @@ class Run:
             raise Fail("exit code %d; the log ends with: %s" % (code, self.server.logged().strip()[-400:]))
         return "exit code 0 after %.1f s" % took
 
+    def asked_to_stop(self, method):
+        """By a client of the master, as Java's Admin.shutdown and stopMaster do."""
+        with self.cluster.client("MasterService") as c:
+            c.must(method)
+        try:
+            code = self.server.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.server.kill()
+            raise Fail("still there after %d s" % STOP_SECONDS) from None
+        if code != 0:
+            raise Fail("exit code %d; the log ends with: %s" % (code, self.server.logged().strip()[-400:]))
+
     def restart(self):
         told = self.start()
         began = time.monotonic()
@@ -289,13 +301,13 @@ class Run:
         if not self.check("sigterm", self.stop):
             self.server.kill()
         self.check("restart", self.restart)
-        self.check("sigterm-again", self.stop)
+        self.check("shutdown", lambda: self.asked_to_stop("Shutdown"))
         self.check("cluster-file-damaged", self.flipped)
         self.check("cluster-file-empty", self.emptied)
         self.check("cluster-file-newer", self.newer)
         self.check("cluster-file-missing", self.missing)
         self.check("restart-after-repair", self.restart)
-        self.check("sigterm-at-last", self.stop)
+        self.check("stop-master", lambda: self.asked_to_stop("StopMaster"))
 
 
 def main():

@@ -110,10 +110,10 @@ def preamble(magic=b"HBas", version=0, auth=0x50):
     return magic + bytes([version, auth])
 
 
-def connection_header(service="ClientService", codec=CODEC, compressor=None, user="badinput"):
+def connection_header(service="ClientService", codec=CODEC, compressor=None, user="badinput", version=True):
     """With a version, so that the server uses cell blocks for Get too (4.2)."""
-    version = encode((1, "2.6.4"), (2, "-"), (3, "-"), (4, "-"), (5, "-"), (6, "-"), (7, 2), (8, 6))
-    header = encode((1, encode((1, user))), (2, service), (3, codec), (4, compressor), (5, version))
+    info = encode((1, "2.6.4"), (2, "-"), (3, "-"), (4, "-"), (5, "-"), (6, "-"), (7, 2), (8, 6)) if version else None
+    header = encode((1, encode((1, user))), (2, service), (3, codec), (4, compressor), (5, info))
     return struct.pack(">I", len(header)) + header
 
 

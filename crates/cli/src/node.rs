@@ -12,6 +12,8 @@ use cadastre_master::{Master, MasterConfig};
 use cadastre_regionserver::{RegionServer, RegionServerConfig};
 use cadastre_store::{Store, StoreConfig};
 use cadastre_types::{Code, Error, Result};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use object_store::ObjectStore;
 use tokio::sync::watch;
 
@@ -39,6 +41,15 @@ pub struct NodeConfig {
     pub store: StoreConfig,
     /// Limits of each RPC server.
     pub rpc: cadastre_rpc::ServerConfig,
+}
+
+/// Why a node is to be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// A client asked the master for it.
+    Asked,
+    /// A region server has ended by itself, or was asked to.
+    Role,
 }
 
 /// A running node.
@@ -135,16 +146,16 @@ impl<E: Env> Node<E> {
             .collect()
     }
 
-    /// Waits until a role has ended by itself: a node with a part missing is to be stopped.
-    pub async fn ended(&self) {
-        let servers = self
-            .region_servers
-            .iter()
-            .map(|server| Box::pin(server.ended()));
-        if self.region_servers.is_empty() {
-            return std::future::pending().await;
+    /// Waits until the node is to be stopped: because a client asked for it, or because a part of it is missing.
+    pub async fn ended(&self) -> Ended {
+        let servers = self.region_servers.iter().map(RegionServer::ended);
+        let mut servers: FuturesUnordered<_> = servers.collect();
+        tokio::select! {
+            biased;
+            () = self.master.stop_asked() => Ended::Asked,
+            // None only without region servers.
+            Some(()) = servers.next() => Ended::Role,
         }
-        futures::future::select_all(servers).await;
     }
 
     /// Stops: no new calls, what runs is finished, everything in memory is flushed.

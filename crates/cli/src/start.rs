@@ -13,7 +13,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Settings, StartArgs, WalSync};
-use crate::node::{Node, NodeConfig};
+use crate::node::{Ended, Node, NodeConfig};
 use crate::{admin, logging, place};
 
 /// Threads for flushes, compactions and the like.
@@ -105,16 +105,16 @@ async fn serve(env: RealEnv, settings: Settings, json: bool) -> Result<(), Strin
         })?;
     ready.store(true, Ordering::Release);
     announce(&node, admin, json);
-    let died = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        _ = terminate.recv() => false,
-        _ = interrupt.recv() => false,
-        () = node.ended() => true,
+        _ = terminate.recv() => Ended::Asked,
+        _ = interrupt.recv() => Ended::Asked,
+        ended = node.ended() => ended,
     };
     ready.store(false, Ordering::Release);
     tracing::info!("stopping: finishing what runs, flushing");
     node.stop().await.map_err(|error| error.to_string())?;
-    if died {
+    if ended == Ended::Role {
         return Err("a region server ended by itself; see the log above".to_owned());
     }
     Ok(())

@@ -27,6 +27,11 @@ pub(crate) fn reconciled(live_servers: usize, homeless: usize, strays: usize) {
     counter!("cadastre_master_stray_regions_total").increment(strays as u64);
 }
 
+/// What a check of `hbase:meta` found that somebody asked for.
+pub(crate) fn checked(faults: usize) {
+    gauge!("cadastre_master_meta_faults").set(faults as f64);
+}
+
 /// A batch on `hbase:meta` had to be tried again.
 pub(crate) fn meta_write_failed() {
     counter!("cadastre_master_meta_write_failures_total").increment(1);

@@ -66,6 +66,8 @@ pub(crate) struct Shared<E: Env> {
     /// Set once the master is active and initialised.
     active: OnceLock<Active<RealWorld<E>>>,
     pub(crate) phase: watch::Sender<Phase>,
+    /// Turns true when a client asks for the end.
+    pub(crate) stop_asked: watch::Sender<bool>,
     /// Why it could not become active.
     failure: OnceLock<Error>,
 }
@@ -146,6 +148,7 @@ impl<E: Env> Master<E> {
             znodes,
             active: OnceLock::new(),
             phase: watch::Sender::new(Phase::StandBy),
+            stop_asked: watch::Sender::new(false),
             failure: OnceLock::new(),
         });
         let (stop, stopping) = watch::channel(false);
@@ -199,6 +202,14 @@ impl<E: Env> Master<E> {
                 )
             })),
         }
+    }
+
+    /// Waits until a client asks this master, while it is the active one, for the end (`Shutdown`, `StopMaster`). It does not stop by
+    /// itself: whoever runs it stops what belongs together.
+    pub async fn stop_asked(&self) {
+        let mut asked = self.shared.stop_asked.subscribe();
+        // The sender lives as long as `self`.
+        let _ = asked.wait_for(|asked| *asked).await;
     }
 
     /// Stops: no new calls, the session closed, so that a standby takes over at once. Procedures go on with the next master.

@@ -260,6 +260,7 @@ impl Decimal {
             (false, true) => -1,
         };
         match sign(self).cmp(&sign(other)) {
+            Ordering::Equal if self.digits.is_empty() => return Ordering::Equal,
             Ordering::Equal => {}
             order => return order,
         }
@@ -299,6 +300,13 @@ mod tests {
         assert_eq!(compare_decimals(&one, &one_point_zero), Ordering::Equal);
         assert_eq!(compare_decimals(&minus, &one), Ordering::Less);
         assert_eq!(compare_decimals(&big, &one), Ordering::Greater);
+        for scale in [-3, 0, 1, 7] {
+            assert_eq!(
+                compare_decimals(&decimal(scale, &[0]), &decimal(2, &[0, 0])),
+                Ordering::Equal,
+                "nothing is nothing at any scale"
+            );
+        }
         assert_eq!(
             compare_decimals(&decimal(0, &[0]), &minus),
             Ordering::Greater

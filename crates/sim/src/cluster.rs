@@ -236,7 +236,7 @@ async fn server(env: SimEnv, config: NodeConfig) {
             let ended = tokio::select! {
                 biased;
                 () = env.terminated() => "asked to stop",
-                () = node.ended() => "a role has ended",
+                _ = node.ended() => "a role has ended",
             };
             let stopped = node.stop().await;
             env.exit(&format!("{ended}; stopped: {stopped:?}"));

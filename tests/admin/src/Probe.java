@@ -65,6 +65,7 @@ public class Probe {
       try { result = future.get(60, TimeUnit.SECONDS); } catch (Throwable error) { return failed(error); }
     }
     if (result == null) return "nothing";
+    if (result instanceof Text text) return text.whole;
     if (result instanceof String text) return "String " + (text.length() > 80 ? "of " + text.length() : text);
     if (result instanceof Boolean || result instanceof Integer || result instanceof Long || result instanceof Double
       || result instanceof Enum<?>) return result.getClass().getSimpleName() + " " + result;
@@ -75,6 +76,9 @@ public class Probe {
     if (result instanceof Pair<?, ?> pair) return "pair " + pair.getFirst() + " " + pair.getSecond();
     return result.getClass().getSimpleName();
   }
+
+  /** A result that is shown as it is. */
+  record Text(String whole) { }
 
   /** Nothing, as soon as the condition holds; a failure after half a minute. */
   static Object until(Callable<Boolean> condition) throws Exception {
@@ -144,12 +148,14 @@ public class Probe {
       Tables.regions(connection, admin);
       Data.run(connection, admin);
       Endpoints.run(connection, admin, conf);
+      Filters.run(connection, admin);
       Rest.run(connection, admin);
       clean(admin);
     }
     uncovered(Admin.class, Set.of("abort", "isAborted", "getConnection", "close", "shutdown", "stopMaster", "stopRegionServer", "getConfiguration",
-      "getOperationTimeout", "getSyncWaitTimeout", "exceedThrottleQuotaSwitch", "flushMasterStore", "takeSnapshotAsync", "enableTableReplication",
+      "getOperationTimeout", "getSyncWaitTimeout", "takeSnapshotAsync", "enableTableReplication",
       "disableTableReplication"));
+    uncovered(Hbck.class, Set.of("abort", "isAborted", "close", "scheduleServerCrashProcedure"));
     uncovered(Table.class, Set.of("getName", "getConfiguration", "close", "getRequestAttributes", "getRpcTimeout", "setRpcTimeout", "getReadRpcTimeout",
       "setReadRpcTimeout", "getWriteRpcTimeout", "setWriteRpcTimeout", "getOperationTimeout", "setOperationTimeout", "getRegionLocator"));
   }

@@ -19,8 +19,9 @@ class Rest extends Probe {
     switches(admin);
   }
 
-  static void run(Connection connection, Admin admin) {
+  static void run(Connection connection, Admin admin) throws Exception {
     procedures(admin);
+    try (Hbck hbck = connection.getHbck()) { repairs(hbck, admin); }
     splits(admin);
     snapshots(admin);
     quotas(admin);
@@ -90,11 +91,13 @@ class Rest extends Probe {
     probe("Admin.isSnapshotCleanupEnabled", () -> admin.isSnapshotCleanupEnabled());
     probe("Admin.switchRpcThrottle", () -> { boolean was = admin.switchRpcThrottle(false); admin.switchRpcThrottle(true); return was; });
     probe("Admin.isRpcThrottleEnabled", () -> admin.isRpcThrottleEnabled());
+    probe("Admin.exceedThrottleQuotaSwitch", () -> admin.exceedThrottleQuotaSwitch(false));
     probe("Admin.replicationPeerModificationSwitch", () -> { boolean was = admin.replicationPeerModificationSwitch(false); admin.replicationPeerModificationSwitch(true); return was; });
     probe("Admin.isReplicationPeerModificationEnabled", () -> admin.isReplicationPeerModificationEnabled());
   }
 
   static void procedures(Admin admin) {
+    probe("Admin.flushMasterStore", () -> { admin.flushMasterStore(); return null; });
     probe("Admin.getProcedures", () -> some(admin.getProcedures()));
     probe("Admin.getLocks", () -> some(admin.getLocks()));
     probe("Admin.abortProcedure", () -> admin.abortProcedure(1_000_000_007, true));
@@ -105,6 +108,26 @@ class Rest extends Probe {
     probe("Admin.execProcedureWithRet unknown", () -> admin.execProcedureWithRet("my-proc", "probe_t", new HashMap<>()));
     probe("Admin.isProcedureFinished", () -> admin.isProcedureFinished("flush-table-proc", "probe_t", new HashMap<>()));
     probe("Admin.isProcedureFinished unknown", () -> admin.isProcedureFinished("my-proc", "probe_t", new HashMap<>()));
+  }
+
+  static void repairs(Hbck hbck, Admin admin) {
+    TableName h = TableName.valueOf("probe_h"), none = TableName.valueOf("probe_none");
+    probe("Hbck.runHbckChore", () -> hbck.runHbckChore());
+    probe("setup Hbck table", () -> { admin.createTable(table("probe_h", "f").build()); return null; });
+    probe("Hbck.setTableStateInMeta", () -> hbck.setTableStateInMeta(new TableState(h, TableState.State.DISABLED)).getState());
+    probe("Hbck.setTableStateInMeta shown", () -> admin.isTableDisabled(h));
+    probe("Hbck.setTableStateInMeta same", () -> hbck.setTableStateInMeta(new TableState(h, TableState.State.DISABLED)).getState());
+    probe("Hbck.setTableStateInMeta back", () -> hbck.setTableStateInMeta(new TableState(h, TableState.State.ENABLED)).getState());
+    probe("Hbck.setTableStateInMeta shown again", () -> admin.isTableEnabled(h));
+    probe("Hbck.setTableStateInMeta none", () -> hbck.setTableStateInMeta(new TableState(none, TableState.State.ENABLED)).getState());
+    probe("Hbck.setRegionStateInMeta", () -> hbck.setRegionStateInMeta(Map.of()));
+    probe("Hbck.assigns", () -> hbck.assigns(List.of("0123456789abcdef0123456789abcdef"), false));
+    probe("Hbck.unassigns", () -> hbck.unassigns(List.of("0123456789abcdef0123456789abcdef"), false));
+    probe("Hbck.bypassProcedure", () -> hbck.bypassProcedure(List.of(1_000_000_007L), 10, false, false));
+    probe("Hbck.scheduleServerCrashProcedures", () -> hbck.scheduleServerCrashProcedures(List.of()));
+    probe("Hbck.scheduleSCPsForUnknownServers", () -> hbck.scheduleSCPsForUnknownServers());
+    probe("Hbck.fixMeta", () -> { hbck.fixMeta(); return null; });
+    drop(admin, h);
   }
 
   /** A call that does not wait is followed until the regions show it, so that the next one meets the same regions on any machine. */

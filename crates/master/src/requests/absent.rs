@@ -8,9 +8,10 @@ use cadastre_wire::pb;
 
 use super::param;
 
-/// HBase's exceptions for names that are unknown.
+/// HBase's exceptions for names that are unknown, the last one where it is asked how far a snapshot is.
 const NO_PEER: &str = "org.apache.hadoop.hbase.ReplicationPeerNotFoundException";
 const NO_SNAPSHOT: &str = "org.apache.hadoop.hbase.snapshot.SnapshotDoesNotExistException";
+const UNKNOWN_SNAPSHOT: &str = "org.apache.hadoop.hbase.snapshot.UnknownSnapshotException";
 
 fn unknown(class: &str, message: String) -> Error {
     Error::new(Code::Remote, message).with_detail(Detail::Remote {
@@ -19,7 +20,20 @@ fn unknown(class: &str, message: String) -> Error {
     })
 }
 
-/// Getting, removing, enabling or disabling a peer. All these requests begin with its id.
+/// Whether a snapshot is done: none is under way.
+pub(super) fn snapshot_done(call: &Call) -> Result<Reply> {
+    let request: pb::IsSnapshotDoneRequest = param(call)?;
+    let name = request.snapshot.map(|snapshot| snapshot.name);
+    Err(unknown(
+        UNKNOWN_SNAPSHOT,
+        match name {
+            Some(name) => format!("Snapshot '{name}' is neither under way nor there"),
+            None => "which snapshot?".to_owned(),
+        },
+    ))
+}
+
+/// Asking for, removing, enabling or disabling a peer. All these requests begin with its id.
 pub(super) fn peer(call: &Call) -> Result<Reply> {
     let request: pb::GetReplicationPeerConfigRequest = param(call)?;
     Err(unknown(NO_PEER, request.peer_id))

@@ -1,4 +1,4 @@
-//! What clients ask of a master: `MasterService` and `ClientMetaService` (hbase-protocol.md 7.2, 8). One file per topic; each
+//! What clients ask of a master: `MasterService`, `HbckService` and `ClientMetaService` (hbase-protocol.md 7.2, 8). One file per topic; each
 //! function decodes a call, checks it against the catalog, and answers or begins a procedure.
 //!
 //! What is not there is refused as HBase refuses an unknown method, so that every client shows it instead of retrying.
@@ -7,6 +7,7 @@ mod absent;
 mod alter;
 mod cluster_status;
 mod flush;
+mod hbck;
 mod listing;
 mod namespaces;
 mod procedures;
@@ -44,7 +45,7 @@ impl<E: Env> Handler for Dispatch<E> {
     fn serves(&self, service: Service) -> bool {
         matches!(
             service,
-            Service::Master | Service::ClientMeta | Service::Admin
+            Service::Master | Service::ClientMeta | Service::Admin | Service::Hbck
         )
     }
 
@@ -56,6 +57,7 @@ impl<E: Env> Handler for Dispatch<E> {
         match call.service {
             Service::ClientMeta => registry::call(&self.0, &call).await,
             Service::Admin => server_call(&self.0, &call),
+            Service::Hbck => hbck::call(self.0.active()?, &call).await,
             _ => master_call(&self.0, &call).await,
         }
     }
@@ -121,12 +123,21 @@ async fn master_call<E: Env>(shared: &Arc<Shared<E>>, call: &Call) -> Result<Rep
     }
     let active = shared.active()?;
     match call.method.as_str() {
+        "Shutdown" | "StopMaster" => stop(shared, call),
         "GetClusterStatus" => cluster_status::cluster_status(shared, active, call).await,
         method if method.starts_with("Get") || method.starts_with("List") => {
             question(active, call).await
         }
         _ => work(active, call).await,
     }
+}
+
+/// The end of the cluster, or of this master: on one machine they are one process.
+fn stop<E: Env>(shared: &Arc<Shared<E>>, call: &Call) -> Result<Reply> {
+    tracing::info!(method = call.method, by = call.peer.user, "asked to stop");
+    shared.stop_asked.send_replace(true);
+    // Both answers are empty.
+    Ok(Reply::default())
 }
 
 /// Calls that only look.
@@ -149,6 +160,7 @@ async fn question<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "GetLocks" => Ok(procedures::locks(active)),
         "ListReplicationPeers"
         | "GetCompletedSnapshots"
+        | "GetReplicationPeerModificationProcedures"
         | "GetSpaceQuotaRegionSizes"
         | "GetQuotaStates" => Ok(Reply::default()),
         "GetReplicationPeerConfig" => absent::peer(call),
@@ -195,10 +207,14 @@ async fn work<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
         "getLastMajorCompactionTimestampForRegion" => {
             regions::major_compaction_of_region(active, call).await
         }
-        "RemoveReplicationPeer" | "EnableReplicationPeer" | "DisableReplicationPeer" => {
-            absent::peer(call)
-        }
+        "RemoveReplicationPeer"
+        | "EnableReplicationPeer"
+        | "DisableReplicationPeer"
+        | "IsReplicationPeerEnabled" => absent::peer(call),
         "DeleteSnapshot" | "RestoreSnapshot" => absent::snapshot(call),
+        "IsSnapshotDone" => absent::snapshot_done(call),
+        // What the master writes is durable before it is answered: nothing waits to be flushed.
+        "FlushMasterStore" => Ok(reply(&pb::FlushMasterStoreResponse {})),
         "ClearDeadServers" => regions::clear_dead_servers(active, call),
         "IsMasterInMaintenanceMode" => Ok(reply(&pb::IsInMaintenanceModeResponse {
             in_maintenance_mode: false,

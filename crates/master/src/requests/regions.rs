@@ -275,7 +275,11 @@ pub(super) fn decommissioned<W: World>(active: &Active<W>) -> Reply {
     })
 }
 
-async fn wait<W: World>(active: &Active<W>, id: ProcedureId) -> Result<()> {
+/// Waits for a procedure's end, however long that takes.
+///
+/// # Errors
+/// What it failed with.
+pub(super) async fn wait<W: World>(active: &Active<W>, id: ProcedureId) -> Result<()> {
     loop {
         match active.result(id, MOVE_PATIENCE).await {
             Answer::Running(_) => {}

@@ -95,6 +95,9 @@ pub(super) async fn call<W: World>(active: &Active<W>, call: &Call) -> Result<Re
         "IsRpcThrottleEnabled" => Ok(reply(&pb::IsRpcThrottleEnabledResponse {
             rpc_throttle_enabled: false,
         })),
+        "SwitchExceedThrottleQuota" => Ok(reply(&pb::SwitchExceedThrottleQuotaResponse {
+            previous_exceed_throttle_quota_enabled: false,
+        })),
         "ReplicationPeerModificationSwitch" => {
             let request: pb::ReplicationPeerModificationSwitchRequest = param(call)?;
             Ok(reply(&pb::ReplicationPeerModificationSwitchResponse {

@@ -8,7 +8,7 @@ use cadastre_wire::{convert, pb};
 use super::{begin, nonce, param, reply, user_table};
 use crate::active::Active;
 use crate::catalog::Catalog;
-use crate::procedure::{Lock, Operation};
+use crate::procedure::{Lock, Nonce, Operation, ProcedureId};
 use crate::schema::{TableRecord, regions_of};
 use crate::world::World;
 
@@ -59,36 +59,56 @@ pub(super) async fn enable<W: World>(active: &Active<W>, call: &Call) -> Result<
     let request: pb::EnableTableRequest = param(call)?;
     let table = user_table(&request.table_name, "enable")?;
     let mark = nonce(request.nonce_group, request.nonce);
+    let proc_id = begin_enable(active, call, table, mark).await?;
+    Ok(reply(&pb::EnableTableResponse {
+        proc_id: Some(proc_id),
+    }))
+}
+
+/// Begins to enable a table that is disabled.
+pub(super) async fn begin_enable<W: World>(
+    active: &Active<W>,
+    call: &Call,
+    table: TableName,
+    mark: Nonce,
+) -> Result<ProcedureId> {
     let lock = Lock::Table(table.clone());
-    let proc_id = begin(active, call, lock, mark, move |catalog, _| {
+    begin(active, call, lock, mark, move |catalog, _| {
         catalog.expect_state(&table, TableState::Disabled)?;
         Ok(Operation::EnableTable {
             regions: regions(catalog, &table),
             table,
         })
     })
-    .await?;
-    Ok(reply(&pb::EnableTableResponse {
-        proc_id: Some(proc_id),
-    }))
+    .await
 }
 
 pub(super) async fn disable<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {
     let request: pb::DisableTableRequest = param(call)?;
     let table = user_table(&request.table_name, "disable")?;
     let mark = nonce(request.nonce_group, request.nonce);
+    let proc_id = begin_disable(active, call, table, mark).await?;
+    Ok(reply(&pb::DisableTableResponse {
+        proc_id: Some(proc_id),
+    }))
+}
+
+/// Begins to disable a table that is enabled.
+pub(super) async fn begin_disable<W: World>(
+    active: &Active<W>,
+    call: &Call,
+    table: TableName,
+    mark: Nonce,
+) -> Result<ProcedureId> {
     let lock = Lock::Table(table.clone());
-    let proc_id = begin(active, call, lock, mark, move |catalog, _| {
+    begin(active, call, lock, mark, move |catalog, _| {
         catalog.expect_state(&table, TableState::Enabled)?;
         Ok(Operation::DisableTable {
             regions: regions(catalog, &table),
             table,
         })
     })
-    .await?;
-    Ok(reply(&pb::DisableTableResponse {
-        proc_id: Some(proc_id),
-    }))
+    .await
 }
 
 pub(super) async fn delete<W: World>(active: &Active<W>, call: &Call) -> Result<Reply> {

@@ -670,3 +670,97 @@ async fn neighbours_are_merged_and_no_others() {
         "the merged region still reads their files"
     );
 }
+
+#[tokio::test]
+async fn repairs_bring_a_table_into_a_state_with_its_regions() {
+    let active = new_master(1).await;
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    let set = async |table: &str, state| -> Result<TableState> {
+        let request = pb::SetTableStateInMetaRequest {
+            table_name: name(table),
+            table_state: convert::table_state_pb(state),
+        };
+        let reply = hbck::call(&active, &call("SetTableStateInMeta", &request)).await?;
+        let before: pb::GetTableStateResponse = cadastre_wire::decode(reply.body)?;
+        convert::table_state(&before.table_state)
+    };
+    let open = || {
+        active.with_catalog(|catalog| {
+            let table = TableName::parse("t").unwrap();
+            let regions = catalog.regions_of(&table);
+            regions.filter(|region| region.open_on().is_some()).count()
+        })
+    };
+    let (on, off) = (TableState::Enabled, TableState::Disabled);
+    assert_eq!(set("t", off).await.unwrap(), on, "the state before");
+    assert_eq!((state(&active, "t").await, open()), (off, 0));
+    assert_eq!(set("t", off).await.unwrap(), off);
+    assert_eq!(set("t", on).await.unwrap(), off);
+    assert_eq!((state(&active, "t").await, open()), (on, 2));
+    let refused = async |table, state| set(table, state).await.unwrap_err().code();
+    assert_eq!(refused("t", TableState::Enabling).await, Code::DoNotRetryIo);
+    assert_eq!(refused("none", on).await, Code::TableNotFound);
+    assert_eq!(refused("hbase:meta", off).await, Code::Constraint);
+}
+
+#[tokio::test]
+async fn what_hbck_is_asked_for_runs_or_is_refused_by_name() {
+    let active = new_master(1).await;
+    done(&active, "CreateTable", &create("t")).await.unwrap();
+    let asked = call("RunHbckChore", &pb::RunHbckChoreRequest {});
+    let reply = hbck::call(&active, &asked).await.unwrap();
+    let answer: pb::RunHbckChoreResponse = cadastre_wire::decode(reply.body).unwrap();
+    assert!(answer.ran);
+    for method in [
+        "SetRegionStateInMeta",
+        "Assigns",
+        "Unassigns",
+        "BypassProcedure",
+        "ScheduleServerCrashProcedure",
+        "ScheduleSCPsForUnknownServers",
+        "FixMeta",
+    ] {
+        let refused = hbck::call(&active, &call(method, &pb::FixMetaRequest {})).await;
+        let error = refused.unwrap_err();
+        assert_eq!(error.code(), Code::Unsupported);
+        assert!(error.message().contains(method), "{error}");
+    }
+}
+
+/// Whatever a client asks about what cannot be made here, the answer is the one for what is not there.
+#[tokio::test]
+async fn what_cannot_be_made_is_not_there() {
+    const PACKAGE: &str = "org.apache.hadoop.hbase.";
+    let active = new_master(1).await;
+    let class = async |method: &str, message: &pb::IsSnapshotDoneRequest| {
+        let refused = ask::<pb::IsSnapshotDoneResponse>(&active, method, message).await;
+        cadastre_wire::exception::to_response(&refused.unwrap_err())
+            .exception_class_name()
+            .to_owned()
+    };
+    let snapshot = pb::IsSnapshotDoneRequest {
+        snapshot: Some(pb::SnapshotDescription {
+            name: "s".to_owned(),
+            ..Default::default()
+        }),
+    };
+    let snapshots = [
+        ("IsSnapshotDone", "snapshot.UnknownSnapshotException"),
+        ("DeleteSnapshot", "snapshot.SnapshotDoesNotExistException"),
+    ];
+    for (method, expected) in snapshots {
+        assert_eq!(
+            class(method, &snapshot).await,
+            format!("{PACKAGE}{expected}")
+        );
+    }
+    let peer = pb::GetReplicationPeerStateRequest {
+        peer_id: "p".to_owned(),
+    };
+    let refused =
+        ask::<pb::GetReplicationPeerStateResponse>(&active, "IsReplicationPeerEnabled", &peer);
+    assert_eq!(refused.await.unwrap_err().code(), Code::Remote);
+    let flushed: Result<pb::FlushMasterStoreResponse> =
+        ask(&active, "FlushMasterStore", &pb::FlushMasterStoreRequest {}).await;
+    flushed.unwrap();
+}

@@ -16,8 +16,10 @@ const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
 /// How deep filters may be nested (INV-9): the decoder recurses.
 const DEPTH_MAX: usize = 64;
 
-/// Byte of a pre-processed fuzzy mask that says "must match" (-1).
+/// Bytes of a pre-processed fuzzy mask: "must match" (-1), and "any" of both its forms.
 const FUZZY_FIXED: u8 = 0xff;
+const FUZZY_ANY: u8 = 0;
+const FUZZY_ANY_V2: u8 = 2;
 
 /// Decodes a filter and what is nested in it. `reversed` is the direction of the scan.
 ///
@@ -306,17 +308,20 @@ fn range(range: pb::RowRange) -> row::Range {
 }
 
 /// Three forms of masks are on the wire (hbase-protocol.md 5.2): the public one (0 must match, 1 any), and two that 2.x clients have
-/// pre-processed (-1 must match, any other byte any), of which one says so by `is_mask_v2`. The other is known by holding a -1.
-fn fuzzy_key(pair: &pb::BytesBytesPair, v2: bool) -> row::FuzzyKey {
+/// pre-processed (-1 must match, 0 or 2 any). Only whether all bytes are of it tells the form: clients mark the public one with `is_mask_v2`, too, on
+/// Java machines that do not let them read words at any address. A mask of zeros alone, unmarked, is the public one, as HBase 3 sends it.
+pub(super) fn fuzzy_key(pair: &pb::BytesBytesPair, v2: bool) -> row::FuzzyKey {
     let (key, mask) = (&pair.first, &pair.second);
-    let processed = v2 || mask.contains(&FUZZY_FIXED);
+    let any = if v2 { FUZZY_ANY_V2 } else { FUZZY_ANY };
+    let of_form = |byte: &u8| *byte == FUZZY_FIXED || *byte == any;
+    let processed = mask.iter().all(of_form) && (v2 || mask.contains(&FUZZY_FIXED));
     key.iter()
         .zip(mask)
         .map(|(byte, mask)| {
             let fixed = if processed {
                 *mask == FUZZY_FIXED
             } else {
-                *mask == 0
+                *mask == 0 || *mask == FUZZY_FIXED
             };
             fixed.then_some(*byte)
         })

@@ -49,11 +49,8 @@ impl Filter for And {
         self.0.iter_mut().for_each(|filter| filter.row_cells(cells));
     }
     fn drops_row(&mut self) -> bool {
-        let mut drop = false;
-        for filter in &mut self.0 {
-            drop |= filter.drops_row();
-        }
-        drop
+        // Those behind the first that drops it do not see the row: a page does not count it.
+        self.0.iter_mut().any(|filter| filter.drops_row())
     }
     fn needs_whole_row(&self) -> bool {
         self.0.iter().any(|filter| filter.needs_whole_row())
@@ -165,11 +162,8 @@ impl Filter for Or {
             .for_each(|member| member.filter.row_cells(cells));
     }
     fn drops_row(&mut self) -> bool {
-        let mut drop = !self.0.is_empty();
-        for member in &mut self.0 {
-            drop &= member.filter.drops_row();
-        }
-        drop
+        // Those behind the first that keeps it do not see the row.
+        !self.0.is_empty() && self.0.iter_mut().all(|member| member.filter.drops_row())
     }
     fn needs_whole_row(&self) -> bool {
         self.0.iter().any(|member| member.filter.needs_whole_row())

@@ -215,14 +215,20 @@ fn cells_that_pass(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -
                 versions = 0;
             }
         }
+        // A filter that has ended the scan ends this row, too, with what it has let through so far.
+        if filter.all_remaining_filtered() {
+            break;
+        }
         let verdict = filter.cell(&cell);
         step = verdict.step;
         if !verdict.include {
             continue;
         }
         versions += 1;
-        passed.push(filter.transform(cell));
-        if versions >= max_versions {
+        if versions <= max_versions {
+            passed.push(filter.transform(cell));
+        } else {
+            // One version more than is wanted is shown to the filter, which may take note of it; those behind it are not.
             step = step.max(Step::Column);
         }
     }

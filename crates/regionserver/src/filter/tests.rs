@@ -7,6 +7,7 @@ use super::value::*;
 use super::*;
 use crate::comparator::Comparator;
 use cadastre_types::CompareOp;
+use cadastre_wire::pb;
 
 fn cell(
     family: &'static str,
@@ -60,6 +61,29 @@ fn versions_count_what_the_filter_lets_through() {
         length_as_value: false,
     };
     assert_eq!(values(&mut all, 1).len(), 4);
+}
+
+/// As HBase: one version more than is wanted is shown to the filter, and none behind that.
+#[test]
+fn a_filter_sees_one_version_more_than_is_wanted() {
+    let versions: Vec<Cell> = [4, 3, 2]
+        .into_iter()
+        .zip(["four", "three", "two"])
+        .map(|(timestamp, value)| cell("a", "x", timestamp, value))
+        .collect();
+    let sees = |value, max_versions| {
+        let mut any_version = single(CompareOp::Equal, value, "x", false);
+        any_version.latest_version_only = false;
+        match apply(&mut any_version, versions.clone(), max_versions) {
+            Filtered::Row(cells) => cells.len(),
+            _ => 0,
+        }
+    };
+    assert_eq!(
+        [sees("four", 1), sees("three", 1), sees("two", 1)],
+        [1, 1, 0]
+    );
+    assert_eq!([sees("three", 2), sees("two", 2)], [2, 2]);
 }
 
 #[test]
@@ -163,6 +187,54 @@ fn lists() {
     let first: Box<dyn Filter> = Box::new(FirstKeyOnly::default());
     let y: Box<dyn Filter> = Box::new(Qualifier(test(CompareOp::Equal, "y")));
     assert_eq!(values(&mut Or::new(vec![first, y]), 9), ["x3", "y3"]);
+}
+
+/// A list asks about a row only until that is decided: a page behind counts none of the rows that another filter has dropped.
+#[test]
+fn pages_in_lists() {
+    let page = |size| -> Box<dyn Filter> { Box::new(Page { size, accepted: 0 }) };
+    let rows = |filter: &mut dyn Filter| {
+        let passed = |values: Vec<String>| !values.is_empty() && values != ["END"];
+        (0..6).filter(|_| passed(values(filter, 1))).count()
+    };
+    let never: Box<dyn Filter> = Box::new(single(CompareOp::Equal, "q", "x", true));
+    let mut list = And(vec![never, page(1)]);
+    assert_eq!(rows(&mut list), 0);
+    assert!(!list.all_remaining_filtered(), "nothing was counted");
+    let mut pages = Or::new(vec![page(1), page(2)]);
+    assert_eq!(rows(&mut pages), 3, "one of the first, two of the second");
+}
+
+/// What clients send as the mask of `r?1`, and of a key that is fixed whole.
+#[test]
+fn masks_of_fuzzy_rows_in_all_their_forms() {
+    let key = |mask: &[u8], v2| {
+        let pair = pb::BytesBytesPair {
+            first: Bytes::from_static(b"r?1"),
+            second: Bytes::copy_from_slice(mask),
+        };
+        super::decode::fuzzy_key(&pair, v2)
+    };
+    let middle = vec![Some(b'r'), None, Some(b'1')];
+    let fixed = vec![Some(b'r'), Some(b'?'), Some(b'1')];
+    const FIXED: u8 = u8::MAX;
+    for (mask, v2) in [
+        (&[0, 1, 0], false),
+        (&[0, 1, 0], true),
+        (&[FIXED, 0, FIXED], false),
+        (&[FIXED, 2, FIXED], true),
+    ] {
+        assert_eq!(key(mask, v2), middle, "{mask:?}, {v2}");
+    }
+    for (mask, v2) in [
+        (&[0, 0, 0], false),
+        (&[0, 0, 0], true),
+        (&[FIXED, FIXED, FIXED], false),
+        (&[FIXED, FIXED, FIXED], true),
+    ] {
+        assert_eq!(key(mask, v2), fixed, "{mask:?}, {v2}");
+    }
+    assert_eq!(key(&[2, 2, 2], true), [None, None, None]);
 }
 
 #[test]
@@ -290,7 +362,11 @@ fn wrappers() {
     assert!(values(&mut Skip { inner, drop: false }, 1).is_empty());
     let inner: Box<dyn Filter> = Box::new(Value(test(CompareOp::NotEqual, "y3")));
     let mut until = WhileMatch { inner, done: false };
-    values(&mut until, 1);
+    assert_eq!(
+        values(&mut until, 1),
+        ["x3"],
+        "the rest of the row goes with the rest of the scan"
+    );
     assert_eq!(values(&mut until, 1), ["END"]);
 }
 
