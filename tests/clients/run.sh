@@ -1,10 +1,11 @@
 #!/bin/bash
 # Runs one scenario with real HBase clients against a server that already runs.
 #   run.sh --zookeeper HOST:PORT --bootstrap HOST:PORT[,HOST:PORT]
-#          [--only java2-zk,java2-rpc,java3,asynchbase,python,node,rust-zk,rust-rpc] [--rust PROGRAM]
-#          [--table NAME] [--seconds S] [--verbose] [--fetch-only]
+#          [--only java2-zk,java2-rpc,java3-zk,java3-rpc,asynchbase,python,node,rust-zk,rust-rpc] [--rust PROGRAM]
+#          [--gohbase DIR] [--table NAME] [--seconds S] [--verbose] [--fetch-only]
 # --bootstrap   a region server or master, for the clients that use no ZooKeeper
 # --rust        the Rust client's program (example `scenario` of crates/client); built without it
+# --gohbase     the client's source, for `--only gohbase`, which is not run else: CI's package registries do not have it
 # --table       prefix of the tables made and dropped (default cadastre_clients)
 # --seconds     bound for each client (default 180)
 # --fetch-only  bring everything needed into the cache, run nothing
@@ -12,10 +13,10 @@
 # Prints one line per check (without --verbose only those that fail), a line per client, and last "N passed, N failed".
 # Exit code: 0 all passed, 1 some failed, 2 something missing.
 set -euo pipefail
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CADASTRE_TEST_CACHE:-$HOME/.cache/cadastre-tests}
-zookeeper='' bootstrap='' only=java2-zk,java2-rpc,java3,asynchbase,python,node,rust-zk,rust-rpc rust='' prefix=cadastre_clients seconds=180 verbose='' fetch_only=''
+zookeeper='' bootstrap='' only=java2-zk,java2-rpc,java3-zk,java3-rpc,asynchbase,python,node,rust-zk,rust-rpc rust='' gohbase='' prefix=cadastre_clients seconds=180 verbose='' fetch_only=''
 while [ $# -gt 0 ]; do
   case $1 in
     --verbose) verbose=1; shift; continue ;;
@@ -27,6 +28,7 @@ while [ $# -gt 0 ]; do
     --bootstrap) bootstrap=$2 ;;
     --only) only=$2 ;;
     --rust) rust=$2 ;;
+    --gohbase) gohbase=$(realpath "$2") ;;
     --table) prefix=$2 ;;
     --seconds) seconds=$2 ;;
     *) usage ;;
@@ -34,9 +36,9 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 [ -n "$fetch_only" ] || { [ -n "$zookeeper" ] && [ -n "$bootstrap" ]; } || usage
-case ",$only," in *,java2-*|*,java3,*|*,asynchbase,*|*,node,*) java=1 ;; *) java='' ;; esac
+case ",$only," in *,java2-*|*,java3-*|*,asynchbase,*|*,node,*) java=1 ;; *) java='' ;; esac
 for c in ${only//,/ }; do
-  case $c in java2-zk|java2-rpc|java3|asynchbase|python|node|rust-zk|rust-rpc) ;; *) echo "unknown client: $c" >&2; usage ;; esac
+  case $c in java2-zk|java2-rpc|java3-zk|java3-rpc|asynchbase|python|node|rust-zk|rust-rpc|gohbase) ;; *) echo "unknown client: $c" >&2; usage ;; esac
 done
 mkdir -p "$cache"
 exec 9> "$cache/.lock-clients"
@@ -68,7 +70,7 @@ jvm() { # folder, sources...
 declare -A classes
 # The clients without DDL have their table made by java2.
 if [ -n "$java" ]; then jvm java2 "$here"/java/*.java; fi
-case ",$only," in *,java3,*) jvm java3 "$here"/java/*.java ;; esac
+case ",$only," in *,java3-*) jvm java3 "$here"/java/*.java ;; esac
 case ",$only," in *,asynchbase,*) jvm asynchbase "$here"/java/Checks.java "$here"/asynchbase/*.java ;; esac
 case ",$only," in *,python,*)
   if ! cmp -s "$here/python/requirements.txt" "$cache/python/requirements.txt"; then
@@ -101,6 +103,17 @@ case ",$only," in *,rust-*)
   fi
   need "$rust" 'the program of the Rust client' ;;
 esac
+case ",$only," in *,gohbase,*)
+  need go 'Go 1.25 or later'
+  [ -n "$gohbase" ] || usage
+  # Its own list of what it needs, with the sums; the client itself is where it lies.
+  mkdir -p "$cache/gohbase"
+  cp "$here/gohbase/main.go" "$cache/gohbase/"
+  sed 's/^module .*/module scenario/' "$gohbase/go.mod" > "$cache/gohbase/go.mod"
+  cp "$gohbase/go.sum" "$cache/gohbase/"
+  (cd "$cache/gohbase" && go mod edit -require github.com/tsuna/gohbase@v0.0.0 -replace github.com/tsuna/gohbase="$gohbase" \
+    && GOFLAGS=-mod=mod GOTOOLCHAIN=local go build -o scenario . >&2) ;;
+esac
 flock -u 9
 exec 9>&-
 [ -z "$fetch_only" ] || exit 0
@@ -118,11 +131,11 @@ for c in ${only//,/ }; do
   esac
   if [ $rc = 0 ]; then
     case $c in
-      java2-zk) program=(java -Xmx512m -cp "${classes[java2]}:$here:$cache/java2/lib/*" Scenario --registry zk) ;;
-      java2-rpc) program=(java -Xmx512m -cp "${classes[java2]}:$here:$cache/java2/lib/*" Scenario --registry rpc) ;;
-      java3) program=(java -Xmx512m -cp "${classes[java3]}:$here:$cache/java3/lib/*" Scenario --registry rpc) ;;
+      java2-*) program=(java -Xmx512m -cp "${classes[java2]}:$here:$cache/java2/lib/*" Scenario --registry "${c#java2-}") ;;
+      java3-*) program=(java -Xmx512m -cp "${classes[java3]}:$here:$cache/java3/lib/*" Scenario --registry "${c#java3-}") ;;
       asynchbase) program=(java -Xmx512m -cp "${classes[asynchbase]}:$cache/asynchbase/lib/*" AsyncHBase) ;;
       python) program=("$cache/python/bin/python" "$here/python/scenario.py") ;;
+      gohbase) program=("$cache/gohbase/scenario") ;;
       rust-*) program=("$rust" --registry "${c#rust-}") ;;
       node) program=(env NODE_PATH="$cache/node/node_modules" NODE_NO_WARNINGS=1 node "$here/node/scenario.js") ;;
     esac

@@ -14,6 +14,7 @@ import traceback
 
 import cases_calls  # noqa: F401  each registers its cases
 import cases_connection  # noqa: F401
+import cases_gohbase  # noqa: F401
 import cases_zookeeper  # noqa: F401
 import harness
 import hbase_wire as wire

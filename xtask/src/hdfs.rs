@@ -17,7 +17,7 @@ const SERVER_DIR: &str = "target/hdfs-stage-server";
 const STAGE_CLIENTS: &[&str] = &[
     "java2-zk,rust-zk",
     "java2-rpc,rust-rpc,node",
-    "java3,asynchbase",
+    "java3-rpc,asynchbase",
 ];
 
 /// Makes ten thousand puts one after the other, each of them a file on HDFS.
