@@ -1,7 +1,7 @@
 #!/bin/bash
-# Runs the tests of lists/open.txt that are not in passing.txt yet and prints the names of those that pass.
+# Runs the tests of lists/open.txt and lists/clock.txt that are not in passing.txt yet and prints the names of those that pass.
 #   update.sh [--add] <zookeeper host:port> <bootstrap host:port> [class prefix...]
-# --add puts them into passing.txt (in the order of open.txt). With class prefixes only those classes. KEEP=file keeps the TSV.
+# --add puts them into passing.txt (in the order of the lists). With class prefixes only those classes. KEEP=file keeps the TSV.
 # WARNING: drops every user table, snapshot, namespace and replication peer of that server.
 set -euo pipefail
 add=''
@@ -11,7 +11,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 zookeeper=$1 bootstrap=$2; shift 2
 work=$(mktemp -d "${TMPDIR:-/tmp}/cadastre-suite.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-{ "$here/select.sh" "$here/lists/open.txt" "$@" | grep -v -x -F -f "$here/passing.txt" || true; } > "$work/list"
+cat "$here/lists/open.txt" "$here/lists/clock.txt" > "$work/lists"
+{ "$here/select.sh" "$work/lists" "$@" | grep -v -x -F -f "$here/passing.txt" || true; } > "$work/list"
 if [ ! -s "$work/list" ]; then echo "nothing new to try" >&2; exit 0; fi
 rc=0
 PEER_BOOTSTRAP=$bootstrap "$here/run.sh" "$zookeeper" "$work/list" "$work/out.tsv" >&2 || rc=$?
@@ -22,7 +23,7 @@ cat "$work/new"
 echo "$(wc -l < "$work/new") of $(wc -l < "$work/list") newly pass" >&2
 if [ -n "$add" ] && [ -s "$work/new" ]; then
   cat "$here/passing.txt" "$work/new" > "$work/all"
-  # A name that open.txt has lost since stays: the list may only grow.
-  { grep -x -F -f "$work/all" "$here/lists/open.txt" || true; grep -v -x -F -f "$here/lists/open.txt" "$here/passing.txt" || true; } > "$work/passing"
+  # A name that the lists have lost since stays: the list may only grow.
+  { grep -x -F -f "$work/all" "$work/lists" || true; grep -v -x -F -f "$work/lists" "$here/passing.txt" || true; } > "$work/passing"
   cp "$work/passing" "$here/passing.txt"
 fi

@@ -1,5 +1,5 @@
 //! Rules of the house that no other tool checks: which crate may know which, licences, file sizes, module headers, tests that the
-//! documents name.
+//! documents name, HBase's own tests that must pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -122,6 +122,26 @@ const FILE_MAX: usize = 800;
 /// The document that names, between backticks, the test of every rule.
 const NAMES_TESTS: &str = "docs/correctness.md";
 
+/// HBase's own tests that CI runs, and the lists that they are from.
+const SUITE_PASSING: &str = "tests/hbase-suite/passing.txt";
+const SUITE_LISTS: &[&str] = &[
+    "tests/hbase-suite/lists/open.txt",
+    "tests/hbase-suite/lists/clock.txt",
+];
+
+/// How many of them there are. Raised with the list, never lowered: what has passed once is not given up.
+const SUITE_COUNT: usize = 563;
+
+/// Classes of theirs of which all tests pass.
+const SUITE_WHOLE: &[&str] = &[
+    "TestFromClientSide",
+    "TestCheckAndMutate",
+    "TestIncrementsFromClientSide",
+    "TestAppendFromClientSide",
+    "TestScannersFromClientSide",
+    "TestAcidGuaranteesWithNoInMemCompaction",
+];
+
 pub(crate) fn check() -> Result<(), String> {
     let metadata = metadata()?;
     let mut faults = Vec::new();
@@ -129,6 +149,15 @@ pub(crate) fn check() -> Result<(), String> {
     licences(&metadata, &mut faults);
     let sources = files(&mut faults)?;
     named_tests(&sources, &mut faults)?;
+    let read =
+        |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    let lists: Result<Vec<String>, String> = SUITE_LISTS.iter().map(|path| read(path)).collect();
+    suite(
+        &read(SUITE_PASSING)?,
+        &lists?.concat(),
+        SUITE_COUNT,
+        &mut faults,
+    );
     if faults.is_empty() {
         return Ok(());
     }
@@ -284,6 +313,42 @@ fn named_tests(sources: &str, faults: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
+/// The list of HBase's tests that pass only grows: as many as were counted, each once and of the lists, whole classes whole.
+fn suite(passing: &str, lists: &str, count: usize, faults: &mut Vec<String>) {
+    let known: BTreeSet<&str> = lists.lines().collect();
+    let listed: BTreeSet<&str> = passing.lines().collect();
+    let lines = passing.lines().count();
+    if lines != listed.len() {
+        faults.push(format!("{SUITE_PASSING}: a test stands there twice"));
+    }
+    if listed.len() < count {
+        faults.push(format!(
+            "{SUITE_PASSING}: {} tests, {count} have passed: the list may only grow",
+            listed.len()
+        ));
+    }
+    if listed.len() > count {
+        faults.push(format!(
+            "{SUITE_PASSING}: {} tests; raise SUITE_COUNT of xtask from {count}",
+            listed.len()
+        ));
+    }
+    for strange in listed.difference(&known) {
+        faults.push(format!(
+            "{SUITE_PASSING}: {strange} is in none of the lists"
+        ));
+    }
+    for missing in known.difference(&listed) {
+        let class = missing.split('#').next().unwrap_or_default();
+        let short = class.rsplit('.').next().unwrap_or_default();
+        if SUITE_WHOLE.contains(&short) {
+            faults.push(format!(
+                "{SUITE_PASSING}: {missing} is missing, of a class that passes whole"
+            ));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +357,27 @@ mod tests {
     fn names_of_tests() {
         let text = "| `t1_a_cut` | `cargo xtask` and `t10_…`, `Durability`, `b_2` |";
         assert_eq!(Vec::from_iter(names(text)), ["b_2", "t1_a_cut"]);
+    }
+
+    #[test]
+    fn the_list_of_passing_tests_only_grows() {
+        let lists = "a.TestX#one\na.TestX#two\na.TestAppendFromClientSide#three\n";
+        let found = |passing: &str| {
+            let mut faults = Vec::new();
+            suite(passing, lists, 2, &mut faults);
+            faults.len()
+        };
+        let whole = "a.TestAppendFromClientSide#three\n";
+        assert_eq!(found(&format!("a.TestX#one\n{whole}")), 0);
+        assert_eq!(found(whole), 1, "one was taken out");
+        assert_eq!(found(lists), 1, "the count is to be raised");
+        assert_eq!(
+            found("a.TestX#one\na.TestX#two\n"),
+            1,
+            "a class is not whole"
+        );
+        assert_eq!(found(&format!("a.TestX#made.up\n{whole}")), 1);
+        assert_eq!(found(&format!("a.TestX#one\na.TestX#one\n{whole}")), 1);
     }
 
     #[test]
