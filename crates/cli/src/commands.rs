@@ -52,10 +52,10 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 nothing found, 2 refused (wrong 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create, list, describe, alter, enable, disable, truncate and drop tables; flush, compact, move, balance
-    #[command(subcommand)]
+    #[command(subcommand, after_help = format!("Examples:\n  cadastre table create t1 f:VERSIONS=3 --splits g,p\n  cadastre table list\n  cadastre table drop t1 --force\n\n{EXIT_CODES}"))]
     Table(table::TableCommand),
     /// Create, list, describe, alter and drop namespaces
-    #[command(subcommand)]
+    #[command(subcommand, after_help = format!("Examples:\n  cadastre namespace create sales --set owner=kim\n  cadastre namespace list\n\n{EXIT_CODES}"))]
     Namespace(namespace::NamespaceCommand),
     /// Write cells of a row
     #[command(after_help = format!("Examples:\n  cadastre put t1 row1 f:name Ada f:age '\\x00\\x00\\x00\\x24'\n  cadastre put orders 7 f:total 12 --rule orders.rule        # into the table of its row\n\n{EXIT_CODES}"))]

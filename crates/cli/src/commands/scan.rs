@@ -46,7 +46,7 @@ impl RangeArgs {
         Ok((scan.start_row, scan.stop_row))
     }
 
-    /// How a row's place in the range is told as a share of it.
+    /// How a row's place in the range is told as a share of it, where the range's rows lie in one table.
     pub(super) async fn track<E: Env>(&self, client: &Client<E>) -> Result<Track> {
         let (start, stop) = self.ends()?;
         let regions = client.region_starts(&self.table).await?;
@@ -188,11 +188,15 @@ pub(super) async fn count<E: Env>(
     output: &mut Output<'_>,
 ) -> Result<u8> {
     let clock = client.env().clock().clone();
-    // Only for the eyes: asked for when somebody looks. Of a logical table the regions are many tables'.
-    let track = if Meter::<E::Clock>::is_seen() && !args.rule.is_given() {
-        Some(args.range.track(client).await?)
-    } else {
-        None
+    // Only for the eyes: asked for when somebody looks. Of a logical table the regions are many tables'; there keys alone tell, and how
+    // many of the tables are done.
+    let track = match (Meter::<E::Clock>::is_seen(), args.rule.is_given()) {
+        (false, _) => None,
+        (true, false) => Some(args.range.track(client).await?),
+        (true, true) => {
+            let (start, stop) = args.range.ends()?;
+            Some(Track::new(&[], &start, &stop))
+        }
     };
     let range = &args.range;
     let opened = args
@@ -217,7 +221,9 @@ pub(super) async fn count<E: Env>(
                 return Ok(rows);
             };
             rows += 1;
-            meter.tell(rows, || Some(track.as_ref()?.share(row.key()?)));
+            meter.tell(rows, || {
+                Some(scanner.share(track.as_ref()?.share(row.key()?)))
+            });
         }
     }
     .await;

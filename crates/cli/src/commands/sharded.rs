@@ -262,6 +262,14 @@ impl<E: Env> AnyScanner<E> {
         }
     }
 
+    /// How far it has come, if of the table that is read now so much is done.
+    pub(super) fn share(&self, in_table: f64) -> f64 {
+        match self {
+            Self::Plain(_) => in_table,
+            Self::Sharded(scanner) => scanner.share(in_table),
+        }
+    }
+
     pub(super) async fn close(self) {
         match self {
             Self::Plain(scanner) => scanner.close().await,

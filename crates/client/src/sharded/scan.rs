@@ -220,6 +220,14 @@ fn narrowed(scan: &Scan, plan: &Plan, limit: Option<u64>) -> Scan {
     }
 }
 
+/// The share of so many tables that is done, if of the last that was opened `in_table` is.
+fn share(opened: usize, tables: usize, in_table: f64) -> f64 {
+    match opened {
+        0 => 0.0,
+        _ => ((opened - 1) as f64 + in_table) / tables.max(opened) as f64,
+    }
+}
+
 impl<E: Env> ShardedScanner<E> {
     /// The tables that it visits, in the order in which they are visited.
     pub fn places(&self) -> impl ExactSizeIterator<Item = &Place> {
@@ -231,6 +239,15 @@ impl<E: Env> ShardedScanner<E> {
         match &self.feed {
             Feed::Serial { opened, .. } => *opened,
             Feed::Merged(merge) => merge.sources.len(),
+        }
+    }
+
+    /// How far it has come, 0 to 1: tables that are read one after the other count the same, and of the one that is read now `in_table` is
+    /// done. Of tables that are read together `in_table` is that of all.
+    pub fn share(&self, in_table: f64) -> f64 {
+        match &self.feed {
+            Feed::Serial { opened, .. } => share(*opened, self.plan.places.len(), in_table),
+            Feed::Merged(_) => in_table,
         }
     }
 
@@ -407,4 +424,18 @@ impl<E: Env> MergeSource<E> {
 
 fn told(error: Error, place: &Place) -> Error {
     error.context(format_args!("scanning {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn tables_that_are_done_tell_the_share() {
+        assert_eq!(share(0, 4, 0.0), 0.0);
+        assert_eq!(share(1, 4, 0.0), 0.0);
+        assert_eq!(share(1, 4, 0.5), 0.125);
+        assert_eq!(share(3, 4, 0.0), 0.5);
+        assert_eq!(share(4, 4, 1.0), 1.0);
+    }
 }
