@@ -106,6 +106,8 @@ pub(crate) fn store_config(rng: &mut Rng, acknowledge_before_sync: bool) -> Stor
         compact_at_files: rng.random_range(2..5),
         checkpoint_lifetime_ms: 30_000,
         garbage_min_age_ms: 20_000,
+        // Rows are often cut by the ends of files.
+        sst_bytes: rng.random_range(4..64) << 10,
         ..StoreConfig::new(64 << 20)
     }
 }

@@ -21,6 +21,7 @@ use slatedb::{CompactionFilterSupplier, GarbageCollectorBuilder, VersionedManife
 
 use crate::database::Database;
 use crate::error::from_slatedb;
+use crate::filter::CellFilters;
 
 /// How often a running compaction is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -78,6 +79,7 @@ type Raise = Arc<dyn Fn(i64) + Send + Sync>;
 /// Proposes one compaction and watches it.
 struct OneShot {
     major: bool,
+    filters: Option<Arc<CellFilters>>,
     phase: Arc<Mutex<Phase>>,
     raise: Raise,
 }
@@ -113,6 +115,9 @@ impl CompactionScheduler for OneShot {
                     return Vec::new();
                 };
                 *phase = Phase::Proposed(known(None));
+                if let Some(filters) = &self.filters {
+                    filters.begin_own();
+                }
                 vec![spec]
             }
             Phase::Proposed(before) => {
@@ -131,6 +136,7 @@ impl CompactionScheduler for OneShot {
 
 struct OneShotSupplier {
     major: bool,
+    filters: Option<Arc<CellFilters>>,
     phase: Arc<Mutex<Phase>>,
     raise: Raise,
 }
@@ -142,6 +148,7 @@ impl CompactionSchedulerSupplier for OneShotSupplier {
     ) -> Box<dyn CompactionScheduler + Send + Sync> {
         Box::new(OneShot {
             major: self.major,
+            filters: self.filters.clone(),
             phase: Arc::clone(&self.phase),
             raise: Arc::clone(&self.raise),
         })
@@ -151,7 +158,7 @@ impl CompactionSchedulerSupplier for OneShotSupplier {
 /// Merges files of a database, on the background runtime; with `major` all of them. Whether there was anything to merge.
 pub(crate) async fn compact<E: Env>(
     database: &Arc<Database<E>>,
-    filter: Option<Arc<dyn CompactionFilterSupplier>>,
+    filters: Option<Arc<CellFilters>>,
     major: bool,
 ) -> Result<bool> {
     let _one = database.compacting.lock().await;
@@ -168,6 +175,7 @@ pub(crate) async fn compact<E: Env>(
         let clock = Arc::clone(&database.clock);
         let supplier = Arc::new(OneShotSupplier {
             major,
+            filters: filters.clone(),
             phase: Arc::clone(&phase),
             raise: Arc::new(move |to| clock.raise(to)),
         });
@@ -176,6 +184,7 @@ pub(crate) async fn compact<E: Env>(
             .env
             .clone()
             .background("compaction", async move {
+                let filter = filters.map(|filters| filters as Arc<dyn CompactionFilterSupplier>);
                 let compactor = database.recipe.compactor(supplier, filter, seed);
                 run(&database, &compactor, &phase).await
             })

@@ -516,6 +516,7 @@ fn recipe<E: Env>(
         merge: form.merge,
         compression: form.compression,
         memtable_bytes: usize::try_from(store.config.memtable_bytes).unwrap_or(usize::MAX),
+        sst_bytes: usize::try_from(store.config.sst_bytes).unwrap_or(usize::MAX),
         checkpoint_lifetime: store.config.checkpoint_lifetime(),
     }
 }

@@ -41,9 +41,6 @@ const COMPACTOR_POLL: Duration = Duration::from_millis(20);
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// Largest SST that a compaction writes, bytes (SlateDB's default).
-const SST_BYTES_MAX: usize = 256 * 1024 * 1024;
-
 /// Finds a key's row, so that filters can say "this file has nothing of this row".
 struct RowPrefix(RowCodec);
 
@@ -75,6 +72,8 @@ pub(crate) struct Recipe {
     pub(crate) compression: Option<CompressionCodec>,
     /// A memtable becomes a file at this size, bytes.
     pub(crate) memtable_bytes: usize,
+    /// A compaction begins its next file beyond this size, bytes.
+    pub(crate) sst_bytes: usize,
     /// How long files that a compaction replaced stay readable.
     pub(crate) checkpoint_lifetime: Duration,
 }
@@ -143,7 +142,7 @@ impl Recipe {
             max_concurrent_compactions: 1,
             compactions_poll_interval: COMPACTOR_POLL,
             heartbeat_interval: HEARTBEAT,
-            max_sst_size: SST_BYTES_MAX,
+            max_sst_size: self.sst_bytes,
             // A cut inside a row would give its overflow cells to two filters (facts/storage-engine.md, section 9).
             max_subcompactions: 1,
             compression_codec: self.compression,

@@ -5,6 +5,7 @@
 //! its markers stay; it notes the row, and the region rewrites it under its lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -36,6 +37,9 @@ pub(crate) struct CellFilters {
     rules: BTreeMap<u16, Rules>,
     /// Whether every file takes part, so that markers may go (a major compaction).
     major: bool,
+    /// Whether what runs is the compaction that was asked for. One that a crash interrupted is run first, of other files: newer ones
+    /// may have puts that its markers hide.
+    own: AtomicBool,
     now: i64,
     moment: Moment,
     /// A planted fault.
@@ -62,11 +66,17 @@ impl CellFilters {
             codec,
             rules,
             major,
+            own: AtomicBool::new(false),
             now,
             moment,
             drops_all_markers: plant.is(Planted::MarkersDroppedBesideOverflow),
             wide,
         }
+    }
+
+    /// The compaction that was asked for is the next to run.
+    pub(crate) fn begin_own(&self) {
+        self.own.store(true, Ordering::SeqCst);
     }
 }
 
@@ -80,7 +90,7 @@ impl CompactionFilterSupplier for CellFilters {
             codec: self.codec,
             rules: self.rules.clone(),
             last_run: context.is_dest_last_run,
-            major: self.major && context.is_dest_last_run,
+            major: self.major && self.own.load(Ordering::SeqCst) && context.is_dest_last_run,
             now: self.now,
             moment: self.moment,
             drops_all_markers: self.drops_all_markers,

@@ -311,9 +311,11 @@ pub(crate) fn check(codec: RowCodec, row: &[u8], qualifier: &[u8]) -> Result<()>
 mod tests {
     use std::cmp::Ordering;
 
+    use cadastre_types::Cell;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::packed::{self, StoredCell};
 
     /// The comparator of hbase-protocol.md 6.4, written from its text. `None` for an id means "not even a second comma".
     fn compare_meta(left: &[u8], right: &[u8]) -> Ordering {
@@ -330,6 +332,34 @@ mod tests {
             (&row[..first], Some((&row[first + 1..last], Some(id))))
         }
         parts(left).cmp(&parts(right))
+    }
+
+    /// Row, qualifier, timestamp, type.
+    type Coordinates = (Vec<u8>, Vec<u8>, i64, CellType);
+
+    /// Two of them are often alike in some.
+    fn coordinates() -> impl Strategy<Value = Coordinates> {
+        let short = || prop_oneof![prop::collection::vec(0..2_u8, 0..3), rows()];
+        let timestamp = prop_oneof![-2..3_i64, Just(i64::MIN), Just(i64::MAX), any::<i64>()];
+        let kind = prop::sample::select(vec![
+            CellType::Put,
+            CellType::Delete,
+            CellType::DeleteFamilyVersion,
+            CellType::DeleteColumn,
+            CellType::DeleteFamily,
+        ]);
+        (short(), short(), timestamp, kind)
+    }
+
+    fn stored((_, qualifier, timestamp, kind): &Coordinates) -> StoredCell {
+        StoredCell {
+            qualifier: qualifier.clone().into(),
+            timestamp: *timestamp,
+            cell_type: *kind,
+            sequence: 1,
+            tags: Bytes::new(),
+            value: Bytes::new(),
+        }
     }
 
     fn rows() -> impl Strategy<Value = Vec<u8>> {
@@ -406,6 +436,35 @@ mod tests {
                 cell_type: CellType::DeleteColumn,
             };
             prop_assert_eq!(place(key.slice(prefix.len()..)).unwrap(), expected);
+        }
+
+        /// Keys of two cells, HBase's comparator and the order inside a packed value agree (C10).
+        #[test]
+        fn overflow_keys_packed_cells_and_hbases_comparator_have_one_order(
+            a in coordinates(),
+            b in coordinates(),
+        ) {
+            let key = |(row, qualifier, timestamp, kind): &Coordinates| {
+                overflow(&RowCodec::Plain.prefix(row), 3, qualifier, *timestamp, *kind)
+            };
+            let cell = |(row, qualifier, timestamp, kind): &Coordinates| {
+                let (row, qualifier) = (row.clone().into(), qualifier.clone().into());
+                let cell = Cell::put(row, "f".into(), qualifier, *timestamp, Bytes::new());
+                Cell { cell_type: *kind, ..cell }
+            };
+            let order = key(&a).cmp(&key(&b));
+            prop_assert_eq!(order, cell(&a).cmp_hbase(&cell(&b)));
+            if a.0 != b.0 {
+                return Ok(());
+            }
+            let (a, b) = (stored(&a), stored(&b));
+            let sorted = packed::sort(vec![b.clone(), a.clone()]);
+            let expected = match order {
+                Ordering::Less => vec![a, b],
+                Ordering::Equal => vec![a],
+                Ordering::Greater => vec![b, a],
+            };
+            prop_assert_eq!(sorted, expected);
         }
 
         #[test]

@@ -66,6 +66,8 @@ pub struct StoreConfig {
     pub unflushed_bytes: u64,
     /// A region's memtable becomes a file at this size, bytes.
     pub memtable_bytes: u64,
+    /// A compaction begins its next file beyond this size, bytes; where rows begin and end makes no difference to it.
+    pub sst_bytes: u64,
     /// Size of a log segment, bytes; no write can be larger.
     pub segment_bytes: u64,
     /// Log segments on disk at most before the regions that hold the oldest back are flushed.
@@ -97,6 +99,8 @@ impl StoreConfig {
             unflushed_bytes,
             // 64 to 128 MB is best while loading (facts/storage-engine.md, section 4), but never more than half the budget.
             memtable_bytes: (64 << 20).min(unflushed_bytes / 2).max(1 << 20),
+            // SlateDB's own.
+            sst_bytes: 256 << 20,
             segment_bytes: 64 << 20,
             segments_max: 16,
             low_space_bytes: 512 << 20,

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "the bench uses a part")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env, RealEnv, RealEnvConfig};
-use cadastre_store::{Region, RegionSpec, RowRange, Store, StoreConfig, WalSync};
+use cadastre_store::{
+    Follower, LogChange, Region, RegionSpec, RowRange, Store, StoreConfig, WalSync,
+};
 use cadastre_types::{
     Cell, CellType, Durability, FamilyDescriptor, Query, RegionInfo, TableDescriptor, TableName,
 };
@@ -156,6 +158,47 @@ pub(crate) async fn scan<E: Env>(
         rows.push((row, show(&cells)));
     }
     rows
+}
+
+/// How often families of rows began to have overflow cells, and had none any more (C4).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Turns {
+    pub(crate) wide: usize,
+    pub(crate) narrow: usize,
+}
+
+/// Reads on in a region's log up to the first write of a row: how the others turned.
+pub(crate) async fn turns<E: Env>(follower: &mut Follower<E>, up_to: &str) -> Turns {
+    let last = [up_to.as_bytes(), &[0, 0]].concat();
+    let mut turns = Turns::default();
+    let mut wide: BTreeMap<Bytes, bool> = BTreeMap::new();
+    loop {
+        let batch = follower.next().await.unwrap().unwrap();
+        for change in batch.changes {
+            let (key, value, whole) = match change {
+                LogChange::Put { key, value } => (key, value, true),
+                LogChange::Merge { key, value } => (key, value, false),
+                LogChange::Delete { .. } => continue,
+            };
+            if key.starts_with(&last) {
+                return turns;
+            }
+            // Of a packed value: two bytes of family and a zero after the row, and the flag in its second byte.
+            let row = key.windows(2).position(|pair| pair == [0, 0]).unwrap();
+            if key.len() != row + 2 + 3 || key[row + 4] != 0 {
+                continue;
+            }
+            let flagged = value[1] & 1 == 1;
+            let before = wide.entry(key).or_default();
+            if flagged && !*before {
+                turns.wide += 1;
+                *before = true;
+            } else if whole && !flagged && *before {
+                turns.narrow += 1;
+                *before = false;
+            }
+        }
+    }
 }
 
 /// Runs on core 0 of a fresh environment over the directory; what is left open then is as after a crash.

@@ -59,6 +59,24 @@ struct Files {
     unsynced_names: BTreeMap<String, Option<String>>,
 }
 
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// For a reason of its own.
+    Broken,
+    /// No space is left.
+    Full,
+}
+
+impl Failure {
+    pub(crate) fn error(self, what: &str) -> io::Error {
+        match self {
+            Self::Broken => io::Error::other(format!("a planted failure of {what}")),
+            Self::Full => io::ErrorKind::StorageFull.into(),
+        }
+    }
+}
+
 /// Calls of a disk or a bucket, of which one may be chosen to fail.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
@@ -66,6 +84,8 @@ pub(crate) struct Calls {
     fail_at: AtomicU64,
     /// Calls from the failing one on that fail with it.
     many: AtomicU64,
+    /// Only those fail that need space, for want of it.
+    full: AtomicBool,
 }
 
 impl Calls {
@@ -76,8 +96,18 @@ impl Calls {
 
     /// Lets so many calls from the n-th on fail; 0 for none.
     pub(crate) fn fail_many(&self, n: u64, many: u64) {
+        self.choose(n, many, false);
+    }
+
+    /// No space is left from the n-th call on, for so many calls.
+    pub(crate) fn fill(&self, n: u64, many: u64) {
+        self.choose(n, many, true);
+    }
+
+    fn choose(&self, n: u64, many: u64, full: bool) {
         self.made.store(0, Ordering::SeqCst);
         self.many.store(many, Ordering::SeqCst);
+        self.full.store(full, Ordering::SeqCst);
         self.fail_at.store(n, Ordering::SeqCst);
     }
 
@@ -86,18 +116,35 @@ impl Calls {
         self.made.load(Ordering::SeqCst)
     }
 
-    /// Counts a call; true if it is the one.
-    pub(crate) fn fails(&self) -> bool {
+    /// Counts a call; whether and how it is to fail.
+    fn next(&self) -> Option<Failure> {
         let call = self.made.fetch_add(1, Ordering::SeqCst) + 1;
         let first = self.fail_at.load(Ordering::SeqCst);
-        first > 0 && (first..first + self.many.load(Ordering::SeqCst)).contains(&call)
+        let hit = first > 0 && (first..first + self.many.load(Ordering::SeqCst)).contains(&call);
+        hit.then(|| match self.full.load(Ordering::SeqCst) {
+            true => Failure::Full,
+            false => Failure::Broken,
+        })
+    }
+
+    /// Counts a call that needs no space; how it fails, if it does.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.next().filter(|failure| *failure != Failure::Full)
+    }
+
+    /// The same for one that needs space.
+    pub(crate) fn failure_with_space(&self) -> Option<Failure> {
+        self.next()
     }
 
     fn check(&self, what: &str) -> io::Result<()> {
-        if self.fails() {
-            return Err(io::Error::other(format!("a planted failure of {what}")));
-        }
-        Ok(())
+        self.failure()
+            .map_or(Ok(()), |failure| Err(failure.error(what)))
+    }
+
+    fn check_with_space(&self, what: &str) -> io::Result<()> {
+        self.failure_with_space()
+            .map_or(Ok(()), |failure| Err(failure.error(what)))
     }
 }
 
@@ -254,7 +301,7 @@ impl FaultFile {
 
 impl LogFile for FaultFile {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Err(error) = self.disk.calls.check("write") {
+        if let Err(error) = self.disk.calls.check_with_space("write") {
             // Torn: a part of it may be there.
             self.content().write(at as usize, &bytes[..bytes.len() / 2]);
             return Err(error);
@@ -298,7 +345,7 @@ impl LogFile for FaultFile {
             RealClock.sleep(Duration::from_micros(delay)).await;
         }
         let mut content = self.content();
-        if self.disk.calls.fails() || self.disk.fail_sync.load(Ordering::SeqCst) {
+        if self.disk.calls.failure().is_some() || self.disk.fail_sync.load(Ordering::SeqCst) {
             for sector in &before.unsynced {
                 content.unsynced.remove(sector);
                 content.doomed.insert(*sector);
@@ -335,7 +382,7 @@ impl Disk for FaultDisk {
     type File = FaultFile;
 
     async fn create(&self, path: &str, preallocate: u64) -> io::Result<FaultFile> {
-        self.calls.check("create")?;
+        self.calls.check_with_space("create")?;
         if self.full.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -384,7 +431,7 @@ impl Disk for FaultDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.calls.check("rename")?;
+        self.calls.check_with_space("rename")?;
         let mut files = self.files.lock().unwrap();
         let inode = files.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         files.files.insert(to.to_owned(), inode);
@@ -421,10 +468,12 @@ impl Disk for FaultDisk {
     }
 }
 
-/// A wall clock that can be stepped; time itself runs on.
+/// A wall clock that can be stepped; time itself runs on, and can be made to leap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SteppedClock {
     pub(crate) step_ms: Arc<AtomicI64>,
+    /// How far the monotone clock has leapt; sleeps are not shortened by it.
+    pub(crate) leap_ms: Arc<AtomicU64>,
 }
 
 impl Clock for SteppedClock {
@@ -435,7 +484,7 @@ impl Clock for SteppedClock {
     }
 
     fn mono(&self) -> Duration {
-        RealClock.mono()
+        RealClock.mono() + Duration::from_millis(self.leap_ms.load(Ordering::SeqCst))
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {

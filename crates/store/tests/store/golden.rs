@@ -1,5 +1,8 @@
 //! A data directory written by each release opens in the next (T11). `tests/golden/<format>` was written by [`write_golden`], which the
 //! test calls when the directory of a new format is missing; it is never written again for a format that was released.
+//!
+//! Format 1 had no list of the log's segments and none of starts. A directory named `…-shared` is of a store that machines share: its
+//! log is among the objects.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,13 +11,27 @@ use crate::common::*;
 use cadastre_store::{RowRange, Store, StoreConfig};
 use cadastre_types::{CellType, Durability, FamilyDescriptor, Query, TableDescriptor};
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/1")
+/// What this program writes.
+const CURRENT: [&str; 2] = ["2", "2-shared"];
+
+fn golden(format: &str) -> PathBuf {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    all.join(format)
 }
 
-fn small() -> StoreConfig {
+/// The formats that there are.
+fn formats() -> Vec<String> {
+    let all = std::fs::read_dir(golden("")).unwrap();
+    let names = all.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+fn small(format: &str) -> StoreConfig {
     let mut config = config();
     config.segment_bytes = 256 << 10;
+    config.shared_store = format.ends_with("-shared");
     config
 }
 
@@ -38,10 +55,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn write_golden(dir: &Path) {
-    let objects = local(dir);
+fn write_golden(format: &str) {
+    let dir = &golden(format);
+    std::fs::create_dir_all(dir).unwrap();
+    let (objects, settings) = (local(dir), small(format));
     run(dir, |env| async move {
-        let store = Store::open(env.clone(), objects, small()).await.unwrap();
+        let store = Store::open(env.clone(), objects, settings).await.unwrap();
         let region = store.open_region(spec(&table())).await.unwrap();
         // In files: packed, overflow and large cells, markers.
         write(
@@ -103,18 +122,29 @@ fn write_golden(dir: &Path) {
 
 #[test]
 fn t11_every_released_format_opens() {
-    if !golden().exists() {
-        write_golden(&golden());
-        panic!(
-            "{} was missing and is written now: commit it",
-            golden().display()
-        );
+    for format in CURRENT {
+        let dir = golden(format);
+        if !dir.exists() {
+            write_golden(format);
+            panic!(
+                "{} was missing and is written now: commit it",
+                dir.display()
+            );
+        }
     }
+    let formats = formats();
+    assert!(formats.len() > CURRENT.len(), "{formats:?}");
+    for format in formats {
+        opens(&format);
+    }
+}
+
+fn opens(format: &str) {
     let dir = tempfile::tempdir().unwrap();
-    copy(&golden(), dir.path());
-    let objects = local(dir.path());
+    copy(&golden(format), dir.path());
+    let (objects, settings) = (local(dir.path()), small(format));
     run(dir.path(), |env| async move {
-        let store = Store::open(env.clone(), objects, small()).await.unwrap();
+        let store = Store::open(env.clone(), objects, settings).await.unwrap();
         let region = store.open_region(spec(&table())).await.unwrap();
         let rows: Vec<_> = scan(&region, RowRange::all(), false, &versions(9))
             .await

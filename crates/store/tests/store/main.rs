@@ -4,6 +4,7 @@
 
 mod clone;
 mod common;
+mod compactions;
 mod crash;
 mod fault;
 mod fault_store;
@@ -12,6 +13,7 @@ mod follow;
 #[cfg(feature = "fuzzing")]
 mod fuzzed;
 mod golden;
+mod keys;
 mod model;
 mod passing;
 mod path;

@@ -1,6 +1,7 @@
 //! The read path equals a naive model over random histories: every kind of delete, equal timestamps, versions, TTL with a clock that
-//! moves, flushes and compactions between, rows that turn wide and narrow again, the row cache warm, snapshots open. Also who wants
-//! only the first columns sees them right, and does not read the others.
+//! moves, minimum versions, deleted cells that are kept, markers by the order of writing, flushes and compactions between, rows that
+//! turn wide and narrow again, the row cache warm or off, snapshots open. Also who wants only the first columns sees them right, and
+//! does not read the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::fault_store::{FaultStore, When};
 use crate::scenarios::{region_spec, run_on, small};
 use cadastre_env::{Clock, Env};
 use cadastre_store::{ReadPoint, Region, RowRange, Store};
-use cadastre_types::{Cell, CellType, FamilyDescriptor, Qualifiers, Query};
+use cadastre_types::{Cell, CellType, FamilyDescriptor, Qualifiers, Query, TimeRange};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
@@ -58,32 +59,85 @@ enum Step {
 struct Table {
     versions: u32,
     ttl: bool,
-    /// Whether single versions are deleted: what then comes up again is certain only where VERSIONS never cut anything (10.1).
+    min_versions: u32,
+    /// KEEP_DELETED_CELLS.
+    keeps_deleted: bool,
+    /// NEW_VERSION_BEHAVIOR.
+    by_sequence: bool,
+    /// Whether single versions are deleted: what then comes up again is certain only where VERSIONS and MIN_VERSIONS never cut
+    /// anything (10.1).
     exact: bool,
 }
 
-const TABLES: [Table; 4] = [
-    Table {
-        versions: 1000,
-        ttl: false,
-        exact: true,
-    },
+/// All versions are kept.
+const PLAIN: Table = Table {
+    versions: 1000,
+    ttl: false,
+    min_versions: 0,
+    keeps_deleted: false,
+    by_sequence: false,
+    exact: true,
+};
+
+const TABLES: [Table; 8] = [
+    PLAIN,
     Table {
         versions: 1,
-        ttl: false,
         exact: false,
+        ..PLAIN
     },
     Table {
         versions: 3,
-        ttl: false,
         exact: false,
+        ..PLAIN
+    },
+    Table { ttl: true, ..PLAIN },
+    Table {
+        versions: 3,
+        ttl: true,
+        min_versions: 1,
+        exact: false,
+        ..PLAIN
     },
     Table {
-        versions: 1000,
         ttl: true,
-        exact: true,
+        min_versions: 2,
+        exact: false,
+        ..PLAIN
+    },
+    Table {
+        keeps_deleted: true,
+        ..PLAIN
+    },
+    Table {
+        by_sequence: true,
+        ..PLAIN
     },
 ];
+
+impl Table {
+    /// Whether cells go only because they are deleted or expired, and so reads of a range of timestamps are certain.
+    fn cuts_nothing(&self) -> bool {
+        self.versions == PLAIN.versions && self.min_versions == 0
+    }
+
+    fn family(&self) -> FamilyDescriptor {
+        let mut family = FamilyDescriptor::new("f").with("VERSIONS", &self.versions.to_string());
+        if self.ttl {
+            family = family.with("TTL", &(TTL_MS / 1000).to_string());
+        }
+        if self.min_versions > 0 {
+            family = family.with("MIN_VERSIONS", &self.min_versions.to_string());
+        }
+        if self.keeps_deleted {
+            family = family.with("KEEP_DELETED_CELLS", "TRUE");
+        }
+        if self.by_sequence {
+            family = family.with("NEW_VERSION_BEHAVIOR", "true");
+        }
+        family
+    }
+}
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![
@@ -109,14 +163,28 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..90)
 }
 
+/// A cell of the model: type, value, and which write it came with.
+type Written = (CellType, String, u64);
+
 /// Every cell ever written and not yet dropped for good: by row, qualifier, timestamp and type, the last one written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Model {
-    cells: BTreeMap<(u8, String, i64, u8), (CellType, String)>,
+    table: Table,
+    writes: u64,
+    cells: BTreeMap<(u8, String, i64, u8), Written>,
 }
 
 impl Model {
+    fn new(table: Table) -> Self {
+        Self {
+            table,
+            writes: 0,
+            cells: BTreeMap::new(),
+        }
+    }
+
     fn write(&mut self, row: u8, cells: &[Cell]) {
+        self.writes += 1;
         for cell in cells {
             let text = |bytes: &bytes::Bytes| String::from_utf8_lossy(bytes).into_owned();
             let key = (
@@ -125,57 +193,85 @@ impl Model {
                 cell.timestamp,
                 cell.cell_type as u8,
             );
-            self.cells.insert(key, (cell.cell_type, text(&cell.value)));
+            let written = (cell.cell_type, text(&cell.value), self.writes);
+            self.cells.insert(key, written);
         }
     }
 
-    fn hidden(&self, row: u8, qualifier: &str, at: i64) -> bool {
-        self.cells
-            .iter()
-            .any(|((marked, column, time, _), (kind, _))| {
-                *marked == row
-                    && match kind {
-                        CellType::DeleteFamily => *time >= at,
-                        CellType::DeleteFamilyVersion => *time == at,
-                        CellType::DeleteColumn => column == qualifier && *time >= at,
-                        CellType::Delete => column == qualifier && *time == at,
-                        _ => false,
-                    }
-            })
+    /// Whether a marker, by its coordinates, is about a put.
+    fn is_about(marker: (&str, i64, CellType), put: (&str, i64)) -> bool {
+        let ((column, time, kind), (qualifier, at)) = (marker, put);
+        match kind {
+            CellType::DeleteFamily => time >= at,
+            CellType::DeleteFamilyVersion => time == at,
+            CellType::DeleteColumn => column == qualifier && time >= at,
+            CellType::Delete => column == qualifier && time == at,
+            CellType::Put => false,
+        }
+    }
+
+    /// Whether a put is hidden from a read of a range of timestamps.
+    fn hidden(&self, row: u8, put: (&str, i64), written: u64, range: TimeRange) -> bool {
+        let mut cells = self.cells.iter();
+        cells.any(|((marked, column, time, _), (kind, _, then))| {
+            *marked == row
+                && Self::is_about((column, *time, *kind), put)
+                // Where deleted cells are kept a read as of an earlier time shows them.
+                && (!self.table.keeps_deleted || range.contains(*time))
+                && (!self.table.by_sequence || *then >= written)
+        })
     }
 
     /// What a read shows: per row, in HBase's order, at most so many versions of each column.
-    fn read(&self, table: Table, now: i64, versions: u32) -> BTreeMap<u8, Vec<String>> {
-        let mut rows: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+    fn read(&self, now: i64, versions: u32, range: TimeRange) -> Shown {
+        let table = self.table;
+        let mut rows = Shown::new();
         let mut shown: BTreeMap<(u8, &str), u32> = BTreeMap::new();
         // Newest first inside a column.
         let mut puts: Vec<_> = self
             .cells
             .iter()
-            .filter(|(_, (kind, _))| *kind == CellType::Put)
+            .filter(|(_, (kind, _, _))| *kind == CellType::Put)
             .collect();
         puts.sort_by_key(|((row, qualifier, at, _), _)| (*row, qualifier.clone(), -at));
-        for ((row, qualifier, at, _), (_, value)) in puts {
+        for ((row, qualifier, at, _), (_, value, written)) in puts {
             let expired = table.ttl && *at < now - TTL_MS;
-            if expired || self.hidden(*row, qualifier, *at) {
+            if expired && table.min_versions == 0
+                || self.hidden(*row, (qualifier, *at), *written, range)
+                || !range.contains(*at)
+            {
                 continue;
             }
             let count = shown.entry((*row, qualifier)).or_default();
             *count += 1;
-            if *count <= versions.min(table.versions) {
-                let line = format!("f:{qualifier}@{at}={value}");
-                rows.entry(*row).or_default().push(line);
+            if *count > versions.min(table.versions) || expired && *count > table.min_versions {
+                continue;
             }
+            let line = format!("f:{qualifier}@{at}={value}");
+            rows.entry(*row).or_default().push(line);
         }
         rows
     }
 
-    /// A major compaction: markers go, and what they hid.
+    /// A major compaction: markers go, and what they hid. Where deleted cells are kept only markers go that hide nothing.
     fn compact(&mut self) {
         let all = self.clone();
-        self.cells.retain(|(row, qualifier, at, _), (kind, _)| {
-            *kind == CellType::Put && !all.hidden(*row, qualifier, *at)
-        });
+        let puts = |row: u8| {
+            let cells = all.cells.iter();
+            cells.filter(move |((of, ..), (kind, ..))| *of == row && *kind == CellType::Put)
+        };
+        self.cells
+            .retain(|(row, qualifier, at, _), (kind, _, written)| {
+                if *kind == CellType::Put {
+                    return all.table.keeps_deleted
+                        || !all.hidden(*row, (qualifier, *at), *written, TimeRange::ALL);
+                }
+                let marker = (qualifier.as_str(), *at, *kind);
+                all.table.keeps_deleted
+                    && puts(*row).any(|((_, column, time, _), _)| {
+                        Self::is_about(marker, (column.as_str(), *time))
+                    })
+            });
     }
 }
 
@@ -244,10 +340,10 @@ type Shown = BTreeMap<u8, Vec<String>>;
 async fn scan_rows(
     region: &Region<FaultEnv>,
     at: ReadPoint<FaultEnv>,
-    max: u32,
+    query: &Query,
     reversed: bool,
 ) -> Shown {
-    let scanner = region.scan(RowRange::all(), reversed, versions(max), at);
+    let scanner = region.scan(RowRange::all(), reversed, query.clone(), at);
     let mut scanner = scanner.await.unwrap();
     let mut rows = Vec::new();
     while let Some(cells) = scanner.next_row().await.unwrap() {
@@ -300,67 +396,82 @@ async fn compare_first(region: &Region<FaultEnv>, expected: &Shown, max: u32) {
 }
 
 /// Everything that can be asked equals the model.
-async fn compare(region: &Region<FaultEnv>, model: &Model, table: Table, now: i64) {
+async fn compare(region: &Region<FaultEnv>, model: &Model, base: i64, now: i64) {
     for max in [1, 2, 9] {
-        let expected = model.read(table, now, max);
-        for reversed in [false, true] {
-            let at = region.read_point().await.unwrap();
-            assert_eq!(
-                scan_rows(region, at, max, reversed).await,
-                expected,
-                "scan, {max} versions"
-            );
-        }
+        let expected = model.read(now, max, TimeRange::ALL);
+        compare_query(region, &expected, &versions(max)).await;
         compare_first(region, &expected, max).await;
-        for row in 0..3 {
-            let of_row = expected.get(&row).cloned().unwrap_or_default();
-            // Twice: from the database, and maybe from the row cache.
-            for _ in 0..2 {
-                assert_eq!(
-                    get(region, &row_name(row), &versions(max)).await,
-                    of_row,
-                    "row {row}"
-                );
-            }
-            for qualifier in 0..4 {
-                let column = name(qualifier);
-                let query = Query {
-                    columns: BTreeMap::from([(
-                        bytes("f"),
-                        Qualifiers::These(BTreeSet::from([bytes(&column)])),
-                    )]),
-                    ..versions(max)
-                };
-                let prefix = format!("f:{column}@");
-                let of_column = of_row.iter().filter(|line| line.starts_with(&prefix));
-                let expected: Vec<String> = of_column.cloned().collect();
-                assert_eq!(
-                    get(region, &row_name(row), &query).await,
-                    expected,
-                    "row {row} {column}"
-                );
-            }
+    }
+    if !model.table.cuts_nothing() {
+        return;
+    }
+    for (from, to) in [(0, 5), (3, 7), (6, 20)] {
+        let time_range = TimeRange {
+            from: base + from * APART_MS,
+            to: base + to * APART_MS,
+        };
+        let query = Query {
+            time_range,
+            ..versions(2)
+        };
+        let expected = model.read(now, 2, time_range);
+        compare_query(region, &expected, &query).await;
+    }
+}
+
+/// Scans, and gets of rows and of columns.
+async fn compare_query(region: &Region<FaultEnv>, expected: &Shown, query: &Query) {
+    for reversed in [false, true] {
+        let at = region.read_point().await.unwrap();
+        let seen = scan_rows(region, at, query, reversed).await;
+        assert_eq!(seen, *expected, "scan by {query:?}");
+    }
+    for row in 0..3 {
+        let of_row = expected.get(&row).cloned().unwrap_or_default();
+        // Twice: from the database, and maybe from the row cache.
+        for _ in 0..2 {
+            let seen = get(region, &row_name(row), query).await;
+            assert_eq!(seen, of_row, "row {row} by {query:?}");
+        }
+        for qualifier in 0..4 {
+            let column = name(qualifier);
+            let these = Qualifiers::These(BTreeSet::from([bytes(&column)]));
+            let query = Query {
+                columns: BTreeMap::from([(bytes("f"), these)]),
+                ..query.clone()
+            };
+            let prefix = format!("f:{column}@");
+            let of_column = of_row.iter().filter(|line| line.starts_with(&prefix));
+            let of_column: Vec<String> = of_column.cloned().collect();
+            let seen = get(region, &row_name(row), &query).await;
+            assert_eq!(seen, of_column, "row {row} by {query:?}");
         }
     }
 }
 
-async fn play(env: FaultEnv, steps: Vec<Step>, table: Table) {
+/// Timestamps of a history are so far apart, ms.
+const APART_MS: i64 = 10 * 60_000;
+
+/// Plays a history; how often its rows turned wide, and narrow.
+async fn play(env: FaultEnv, steps: Vec<Step>, table: Table, row_cache: bool) -> Turns {
     let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let mut family = FamilyDescriptor::new("f").with("VERSIONS", &table.versions.to_string());
-    if table.ttl {
-        family = family.with("TTL", &(TTL_MS / 1000).to_string());
+    let mut config = small();
+    if !row_cache {
+        config.row_cache_bytes = 0;
     }
-    let store = Store::open(env.clone(), objects, small()).await.unwrap();
+    let store = Store::open(env.clone(), objects, config).await.unwrap();
     let region = store
-        .open_region(region_spec(&descriptor(vec![family]), 1))
+        .open_region(region_spec(&descriptor(vec![table.family()]), 1))
         .await
         .unwrap();
+    let following = store.follow("widths", region.info(), None, 1 << 30);
+    let mut following = following.await.unwrap();
     // Cells get old one after the other, an hour from now at the earliest; real time must not decide.
     let begun = i64::try_from(env.clock().wall()).unwrap();
     let minute = 60_000;
-    let base = begun - TTL_MS + 10 * minute;
-    let base = base - base % minute;
-    let mut model = Model::default();
+    // Half a minute off, so that the test's own time makes no difference.
+    let base = begun - TTL_MS + 10 * minute + minute / 2;
+    let mut model = Model::new(table);
     let mut pins: Vec<(ReadPoint<FaultEnv>, Model)> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let now = i64::try_from(env.clock().wall()).unwrap();
@@ -374,12 +485,12 @@ async fn play(env: FaultEnv, steps: Vec<Step>, table: Table) {
             } => Step::Put {
                 row,
                 qualifier,
-                at: at * 10 * minute,
+                at: at * APART_MS,
                 large,
             },
             Step::PutMany { row, at } => Step::PutMany {
                 row,
-                at: at * 10 * minute,
+                at: at * APART_MS,
             },
             Step::Mark {
                 row,
@@ -389,7 +500,7 @@ async fn play(env: FaultEnv, steps: Vec<Step>, table: Table) {
             } => Step::Mark {
                 row,
                 qualifier,
-                at: at * 10 * minute,
+                at: at * APART_MS,
                 kind,
             },
             other => other,
@@ -409,10 +520,9 @@ async fn play(env: FaultEnv, steps: Vec<Step>, table: Table) {
                 }
                 region.flush().await.unwrap();
                 region.compact(major).await.unwrap();
-                compare(&region, &model, table, now).await;
+                compare(&region, &model, base, now).await;
             }
             Step::Later(minutes) => {
-                // Half a minute off every timestamp's end, so that the test's own time makes no difference.
                 env.clock
                     .step_ms
                     .fetch_add(minutes * minute, Ordering::SeqCst);
@@ -420,20 +530,100 @@ async fn play(env: FaultEnv, steps: Vec<Step>, table: Table) {
             Step::Pin => {
                 let at = region.read_point().await.unwrap();
                 pins.push((at, model.clone()));
-                compare(&region, &model, table, now).await;
+                compare(&region, &model, base, now).await;
             }
             _ => {}
         }
         for (at, then) in &pins {
             let now = i64::try_from(env.clock().wall()).unwrap();
-            let seen = scan_rows(&region, at.clone(), 9, false).await;
-            assert_eq!(seen, then.read(table, now, 9), "an open snapshot changed");
+            let seen = scan_rows(&region, at.clone(), &versions(9), false).await;
+            let expected = then.read(now, 9, TimeRange::ALL);
+            assert_eq!(seen, expected, "an open snapshot changed");
         }
     }
     let now = i64::try_from(env.clock().wall()).unwrap();
-    compare(&region, &model, table, now).await;
+    compare(&region, &model, base, now).await;
     drop(pins);
+    write(&env, &region, vec![put("end", "f", "q", base, "")]).await;
+    let turned = turns(&mut following, "end").await;
     store.close().await.unwrap();
+    turned
+}
+
+/// A history in which rows turn wide and narrow again, with cells on either side of each turn.
+fn turning() -> Vec<Step> {
+    let put = |row, qualifier, at| Step::Put {
+        row,
+        qualifier,
+        at,
+        large: false,
+    };
+    let large = |row, qualifier, at| Step::Put {
+        row,
+        qualifier,
+        at,
+        large: true,
+    };
+    let many = |row, at| Step::PutMany { row, at };
+    let mark = |row, qualifier, at, kind| Step::Mark {
+        row,
+        qualifier,
+        at,
+        kind,
+    };
+    let compact = |major| Step::Compact { major };
+    vec![
+        put(0, 1, 2),
+        many(0, 1),
+        large(1, 3, 2),
+        put(1, 0, 1),
+        Step::Flush,
+        many(0, 2),
+        put(0, 2, 3),
+        mark(0, 2, 2, CellType::Delete),
+        mark(1, 3, 1, CellType::DeleteColumn),
+        compact(false),
+        mark(0, 0, 4, CellType::DeleteFamily),
+        put(0, 1, 3),
+        mark(1, 3, 3, CellType::DeleteColumn),
+        compact(true),
+        put(0, 1, 5),
+        put(0, 3, 4),
+        put(1, 3, 5),
+        Step::Later(25),
+        many(0, 6),
+        mark(0, 3, 6, CellType::DeleteFamilyVersion),
+        large(1, 1, 6),
+        Step::Flush,
+        put(0, 1, 7),
+        compact(true),
+        mark(0, 0, 7, CellType::DeleteFamily),
+        mark(1, 0, 6, CellType::DeleteFamily),
+        put(1, 1, 8),
+        Step::Later(20),
+        compact(true),
+        put(0, 2, 8),
+        many(2, 8),
+    ]
+}
+
+/// Overflow is crossed both ways, on each kind of table, with the row cache and without.
+#[test]
+fn reads_equal_the_model_while_rows_turn_wide_and_narrow() {
+    let dir = tempfile::tempdir().unwrap();
+    let real = env(dir.path());
+    // Those with a TTL alone differ in nothing from those with minimum versions that this history would show.
+    for (table, row_cache) in [(0, true), (2, false), (5, true), (6, false), (7, true)] {
+        let table = TABLES[table];
+        let here = FaultEnv::new(real.clone(), FaultDisk::default());
+        let played = real.block_on(play(here, turning(), table, row_cache));
+        let turned = played.unwrap_or_else(|| panic!("{table:?}, see above"));
+        assert!(turned.wide >= 3, "{table:?}: {turned:?}");
+        // A row whose deleted cells are kept stays wide.
+        let narrow = if table.keeps_deleted { 0 } else { 3 };
+        assert!(turned.narrow >= narrow, "{table:?}: {turned:?}");
+    }
+    real.shutdown();
 }
 
 #[test]
@@ -446,9 +636,10 @@ fn reads_equal_a_naive_model_over_random_histories() {
         max_shrink_iters: 60,
         ..ProptestConfig::default()
     });
-    let result = runner.run(&(steps(), 0..TABLES.len()), |(steps, table)| {
+    let cases = (steps(), 0..TABLES.len(), any::<bool>());
+    let result = runner.run(&cases, |(steps, table, row_cache)| {
         let here = FaultEnv::new(real.clone(), FaultDisk::default());
-        let played = real.block_on(play(here, steps, TABLES[table]));
+        let played = real.block_on(play(here, steps, TABLES[table], row_cache));
         prop_assert!(played.is_some(), "the history failed, see above");
         Ok(())
     });

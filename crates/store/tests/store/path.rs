@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::scenarios::run_on;
 use cadastre_env::Env;
-use cadastre_store::{RowRange, Store};
+use cadastre_store::{Region, RowRange, Store};
 use cadastre_types::{CellType, Code, Durability, FamilyDescriptor, Query};
+use object_store::memory::InMemory;
 
 #[test]
 fn writes_survive_a_crash_and_a_clean_close() {
@@ -225,6 +228,87 @@ fn locks_order_writes_and_time_out() {
         assert_eq!(error.code(), Code::NoSuchColumnFamily);
         store.close().await.unwrap();
     });
+}
+
+/// Increments two rows in one write, so often.
+async fn increment_both(env: FaultEnv, region: Region<FaultEnv>, rows: [&'static str; 2]) {
+    for _ in 0..1000 {
+        let locked = rows.iter().map(|row| bytes(row)).collect();
+        let locks = region.lock_rows(locked, deadline(&env)).await.unwrap();
+        let mut cells = Vec::new();
+        for row in rows {
+            let old = locks.read(row.as_bytes(), &Query::default()).await.unwrap();
+            let count = old.first().map_or(0, |cell| {
+                String::from_utf8_lossy(&cell.value).parse::<u64>().unwrap()
+            });
+            let at = locks.timestamp(row.as_bytes());
+            cells.push(put(row, "f", "n", at, &(count + 1).to_string()));
+        }
+        locks.write(cells, &[], Durability::SyncWal).await.unwrap();
+    }
+}
+
+/// Batches over the same rows, asked for in any order and on any core, never wait for each other in a ring (C9).
+#[test]
+fn batches_of_the_same_rows_never_lock_each_other_out() {
+    let table = descriptor(vec![FamilyDescriptor::new("f")]);
+    run_on(2, FaultDisk::default(), |env| async move {
+        let objects = std::sync::Arc::new(InMemory::new());
+        let store = Store::open(env.clone(), objects, config()).await.unwrap();
+        let region = store.open_region(spec(&table)).await.unwrap();
+        let orders = [["a", "b"], ["b", "a"], ["b", "c"], ["c", "a"]];
+        let work = orders.into_iter().enumerate().map(|(task, rows)| {
+            let (here, region) = (env.clone(), region.clone());
+            let (tell, told) = tokio::sync::oneshot::channel();
+            env.spawn_on(task % 2, "batches", move || {
+                Box::pin(async move {
+                    increment_both(here, region, rows).await;
+                    let _ = tell.send(());
+                })
+            });
+            told
+        });
+        let work: Vec<_> = work.collect();
+        for told in work {
+            told.await.expect("every batch gets its locks");
+        }
+        for (row, expected) in [("a", 3000), ("b", 3000), ("c", 2000)] {
+            let cells = region.get(row.as_bytes(), &Query::default()).await;
+            assert_eq!(cells.unwrap()[0].value, expected.to_string(), "row {row}");
+        }
+        store.close().await.unwrap();
+    });
+}
+
+/// Cells carry the sequence number of their write, and numbers go on over crashes, flushes and clean closes (C3).
+#[test]
+fn sequence_numbers_go_on_after_crashes_flushes_and_closes() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = descriptor(vec![FamilyDescriptor::new("f")]);
+    let mut last = 0;
+    for round in 0..6 {
+        let (objects, spec) = (local(dir.path()), spec(&table));
+        last = run(dir.path(), move |env| async move {
+            let store = open(&env, objects).await;
+            let region = store.open_region(spec).await.unwrap();
+            assert!(region.open_sequence_number() > last);
+            let mut last = last;
+            for n in 0..3 {
+                let row = format!("{round}-{n}");
+                let sequence = write(&env, &region, vec![put(&row, "f", "q", 1, "v")]).await;
+                assert!(sequence > last, "{sequence} after {last}");
+                let cells = region.get(row.as_bytes(), &Query::default()).await;
+                assert_eq!(cells.unwrap()[0].sequence_id, sequence);
+                last = sequence;
+            }
+            match round % 3 {
+                0 => {}
+                1 => region.flush().await.unwrap(),
+                _ => store.close().await.unwrap(),
+            }
+            last
+        });
+    }
 }
 
 #[test]

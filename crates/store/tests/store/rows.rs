@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::common::*;
+use crate::fault::{FaultDisk, FaultEnv};
+use crate::scenarios::region_spec;
 use bytes::Bytes;
 use cadastre_env::{Clock, Env, RealEnv};
 use cadastre_store::{ReadPoint, Region, RegionSpec, RowRange, Store};
 use cadastre_types::{
     Cell, CellType, Durability, FamilyDescriptor, Qualifiers, Query, RegionInfo, TableDescriptor,
 };
+use futures::TryStreamExt;
 use futures::future::join_all;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -63,7 +67,13 @@ fn a_wide_row_reads_back_in_every_way_and_narrows_again() {
         FamilyDescriptor::new("g"),
     ]);
     run(dir.path(), |env| async move {
-        let (store, region) = fresh(&env, &table).await;
+        let mut config = config();
+        config.sst_bytes = 8 << 10;
+        let store = Store::open(env.clone(), Arc::new(InMemory::new()), config);
+        let store = store.await.unwrap();
+        let region = store.open_region(spec(&table)).await.unwrap();
+        let following = store.follow("widths", region.info(), None, 1 << 30);
+        let mut following = following.await.unwrap();
         let q = |n: u32| format!("q{n:05}");
         for chunk in 0..30 {
             let cells = (0..50).map(|n| put("wide", "f", &q(chunk * 50 + n), 10, "v"));
@@ -128,6 +138,15 @@ fn a_wide_row_reads_back_in_every_way_and_narrows_again() {
         let left = get(&region, "wide", &versions(9)).await;
         assert_eq!(left, [format!("f:{}@11=new", q(777)), "g:x@1=g".to_owned()]);
         // Narrow again, markers gone: an old put shows again, as after HBase's major compaction.
+        write(&env, &region, vec![put("x", "f", "q", 1, "end")]).await;
+        let seen = turns(&mut following, "x").await;
+        assert_eq!(seen, Turns { wide: 1, narrow: 1 });
+        write(
+            &env,
+            &region,
+            vec![marker("x", "f", "", 1, CellType::DeleteFamily)],
+        )
+        .await;
         let raw = Query {
             raw: true,
             ..versions(9)
@@ -403,58 +422,77 @@ fn files_are_merged_without_being_asked() {
     });
 }
 
-/// A scanner that is older than the files it began with (T9, C12).
+/// Names of the files in the bucket.
+async fn sst_files(objects: &InMemory) -> BTreeSet<String> {
+    let all: Vec<_> = objects.list(None).try_collect().await.unwrap();
+    let names = all.into_iter().map(|object| object.location.to_string());
+    names.filter(|name| name.ends_with(".sst")).collect()
+}
+
+/// Scanners of either direction that are older than the files they began with, none of which is left, and of which nothing is in a
+/// cache (T9, C12).
 #[test]
 fn t9_a_scanner_outlives_its_files() {
+    const ROWS: usize = 200;
+    const READ_BEFORE: usize = 20;
     let dir = tempfile::tempdir().unwrap();
     let table = descriptor(vec![FamilyDescriptor::new("f")]);
     run(dir.path(), |env| async move {
-        let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let objects = Arc::new(InMemory::new());
         let mut config = config();
         config.checkpoint_lifetime_ms = 1000;
         config.garbage_min_age_ms = 0;
         config.compact_at_files = 2;
-        let store = Store::open(env.clone(), objects, config).await.unwrap();
+        config.block_cache_bytes = 1 << 10;
+        config.row_cache_bytes = 1 << 10;
+        let bucket = Arc::clone(&objects);
+        let store = Store::open(env.clone(), bucket, config).await.unwrap();
         let region = store.open_region(spec(&table)).await.unwrap();
         let row = |n: usize| format!("r{n:04}");
-        for n in 0..200 {
-            write(
-                &env,
-                &region,
-                vec![put(&row(n), "f", "q", 1, &"old".repeat(300))],
-            )
-            .await;
-            if n % 50 == 0 {
-                region.flush().await.unwrap();
+        // Far more than is read ahead.
+        let old = "old".repeat(1000);
+        for part in 0..4 {
+            let cell = |n: usize| put(&row(part * 50 + n), "f", "q", 1, &old);
+            write(&env, &region, (0..50).map(cell).collect()).await;
+            region.flush().await.unwrap();
+        }
+        let mut scanners = Vec::new();
+        for reversed in [false, true] {
+            let at = region.read_point().await.unwrap();
+            let scanner = region.scan(RowRange::all(), reversed, Query::default(), at);
+            let rows = (0..ROWS).map(move |n| if reversed { ROWS - 1 - n } else { n });
+            scanners.push((scanner.await.unwrap(), rows));
+        }
+        for (scanner, rows) in &mut scanners {
+            for n in rows.take(READ_BEFORE) {
+                let cells = scanner.next_row().await.unwrap().unwrap();
+                assert_eq!(cells[0].row, row(n));
             }
         }
-        region.flush().await.unwrap();
-        let at = region.read_point().await.unwrap();
-        let mut scanner = region
-            .scan(RowRange::all(), false, Query::default(), at)
-            .await
-            .unwrap();
-        for n in 0..200 {
-            let cells = scanner.next_row().await.unwrap().unwrap();
-            assert_eq!(cells[0].row, row(n));
-            assert_eq!(cells[0].timestamp, 1, "as of its moment");
-            if n % 20 == 0 {
-                for m in 0..200 {
-                    write(
-                        &env,
-                        &region,
-                        vec![put(&row(m), "f", "q", n as i64 + 2, "new")],
-                    )
-                    .await;
-                }
-                region.flush().await.unwrap();
-                region.compact(true).await.unwrap();
-                env.clock()
-                    .sleep(std::time::Duration::from_millis(250))
-                    .await;
-            }
+        let began = sst_files(&objects).await;
+        assert!(!began.is_empty());
+        let mut at = 1;
+        while !began.is_disjoint(&sst_files(&objects).await) {
+            at += 1;
+            assert!(at < 100, "files stay");
+            let cells = (0..ROWS).map(|n| put(&row(n), "f", "q", at, "new"));
+            write(&env, &region, cells.collect()).await;
+            region.flush().await.unwrap();
+            region.compact(true).await.unwrap();
+            env.clock()
+                .sleep(std::time::Duration::from_millis(100))
+                .await;
         }
-        assert!(scanner.next_row().await.unwrap().is_none());
+        for (scanner, rows) in &mut scanners {
+            for n in rows {
+                let cells = scanner.next_row().await.unwrap().unwrap();
+                assert_eq!(cells[0].row, row(n));
+                assert_eq!(cells[0].timestamp, 1, "as of its moment");
+                assert_eq!(cells[0].value, old);
+            }
+            assert!(scanner.next_row().await.unwrap().is_none());
+        }
+        drop(scanners);
         store.close().await.unwrap();
     });
 }
@@ -519,7 +557,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-fn cell_of(step: &Step, padding: &str) -> Option<Cell> {
+/// Timestamps of a history are so far apart, ms.
+const APART_MS: i64 = 15 * 60_000;
+
+/// The TTL of families that have one, s.
+const TTL_S: &str = "3600";
+
+fn cell_of(step: &Step, base: i64, padding: &str) -> Option<Cell> {
     let name = |q: u8| {
         if q == 0 {
             String::new()
@@ -527,6 +571,7 @@ fn cell_of(step: &Step, padding: &str) -> Option<Cell> {
             format!("q{q}")
         }
     };
+    let at = |t: i64| base + t * APART_MS;
     match step {
         // Some values are large, so rows are in both forms.
         Step::Put(r, q, t, v) => {
@@ -535,7 +580,7 @@ fn cell_of(step: &Step, padding: &str) -> Option<Cell> {
             } else {
                 v.to_string()
             };
-            Some(put(&format!("r{r}"), "f", &name(*q), *t, &value))
+            Some(put(&format!("r{r}"), "f", &name(*q), at(*t), &value))
         }
         Step::Mark(r, q, t, kind) => {
             let qualifier = if kind.is_family_wide() {
@@ -543,14 +588,14 @@ fn cell_of(step: &Step, padding: &str) -> Option<Cell> {
             } else {
                 name(*q)
             };
-            Some(marker(&format!("r{r}"), "f", &qualifier, *t, *kind))
+            Some(marker(&format!("r{r}"), "f", &qualifier, at(*t), *kind))
         }
         Step::Flush | Step::Compact => None,
     }
 }
 
 /// What a read point shows.
-async fn scan_at(region: &Region<RealEnv>, at: ReadPoint<RealEnv>) -> Vec<Vec<String>> {
+async fn scan_at<E: Env>(region: &Region<E>, at: ReadPoint<E>) -> Vec<Vec<String>> {
     let range = RowRange::all();
     let mut scanner = region.scan(range, false, versions(9), at).await.unwrap();
     let mut rows = Vec::new();
@@ -560,92 +605,111 @@ async fn scan_at(region: &Region<RealEnv>, at: ReadPoint<RealEnv>) -> Vec<Vec<St
     rows
 }
 
-/// The same history with and without flushes and minor compactions, a snapshot held open: every read is the same (T4).
+/// What all kinds of reads show.
+async fn answers(region: &Region<FaultEnv>) -> Vec<Vec<(String, Vec<String>)>> {
+    let mut seen = Vec::new();
+    for max in [1, 2, 9] {
+        seen.push(scan(region, RowRange::all(), false, &versions(max)).await);
+        seen.push(scan(region, RowRange::all(), true, &versions(max)).await);
+    }
+    for row in ["r0", "r1", "r2"] {
+        for q in ["", "q1", "q2"] {
+            let cells = get(region, row, &column("f", q, 2)).await;
+            seen.push(vec![(row.to_owned(), cells)]);
+        }
+    }
+    seen
+}
+
+/// Plays a history on a region that is flushed and compacted, snapshots held open, and on one that is not; at its end some more cells
+/// run out, and last, without snapshots, all files are merged.
+async fn play_twice(env: FaultEnv, steps: Vec<Step>, family: FamilyDescriptor, sst_bytes: u64) {
+    let table = descriptor(vec![family]);
+    let mut config = config();
+    config.sst_bytes = sst_bytes;
+    let store = Store::open(env.clone(), Arc::new(InMemory::new()), config);
+    let store = store.await.unwrap();
+    let busy = store.open_region(region_spec(&table, 1)).await.unwrap();
+    let calm = store.open_region(region_spec(&table, 2)).await.unwrap();
+    // A third of the timestamps has run out, and none does while this takes its time.
+    let now = i64::try_from(env.clock().wall()).unwrap();
+    let base = now - 2 * 3_600_000 + APART_MS / 2;
+    let padding = "P".repeat(33_000);
+    let mut pins = Vec::new();
+    for step in &steps {
+        match step {
+            Step::Flush => {
+                let at = busy.read_point().await.unwrap();
+                pins.push((at.clone(), scan_at(&busy, at).await));
+                busy.flush().await.unwrap();
+            }
+            Step::Compact => {
+                busy.flush().await.unwrap();
+                busy.compact(false).await.unwrap();
+                for (at, seen) in &pins {
+                    let again = scan_at(&busy, at.clone()).await;
+                    assert_eq!(&again, seen, "an open snapshot changed");
+                }
+                if pins.len() > 2 {
+                    pins.clear();
+                }
+            }
+            _ => {
+                let cell = cell_of(step, base, &padding).unwrap();
+                write(&env, &busy, vec![cell.clone()]).await;
+                write(&env, &calm, vec![cell]).await;
+            }
+        }
+    }
+    assert_eq!(answers(&busy).await, answers(&calm).await);
+    env.clock.step_ms.store(2 * APART_MS, Ordering::SeqCst);
+    assert_eq!(answers(&busy).await, answers(&calm).await, "time went on");
+    busy.flush().await.unwrap();
+    busy.compact(false).await.unwrap();
+    let seen = answers(&calm).await;
+    assert_eq!(answers(&busy).await, seen, "some files are merged");
+    drop(pins);
+    for _ in 0..2 {
+        busy.compact(true).await.unwrap();
+        assert_eq!(answers(&busy).await, seen, "all files are merged");
+    }
+    store.close().await.unwrap();
+}
+
+/// The same history with and without flushes and compactions, whose files end anywhere in a row: every read is the same (T4).
 #[test]
 fn t4_compaction_is_invisible() {
-    let padding = "P".repeat(33_000);
+    let family = |settings: &[(&str, &str)]| {
+        let family = FamilyDescriptor::new("f");
+        settings
+            .iter()
+            .fold(family, |f, (key, value)| f.with(key, value))
+    };
     let families = [
-        FamilyDescriptor::new("f"),
-        FamilyDescriptor::new("f").with("VERSIONS", "3"),
-        FamilyDescriptor::new("f")
-            .with("VERSIONS", "2")
-            .with("KEEP_DELETED_CELLS", "TRUE"),
-        FamilyDescriptor::new("f")
-            .with("VERSIONS", "2")
-            .with("NEW_VERSION_BEHAVIOR", "true"),
+        family(&[]),
+        family(&[("VERSIONS", "3")]),
+        family(&[("VERSIONS", "2"), ("KEEP_DELETED_CELLS", "TRUE")]),
+        family(&[("VERSIONS", "2"), ("NEW_VERSION_BEHAVIOR", "true")]),
+        family(&[("VERSIONS", "3"), ("TTL", TTL_S)]),
+        family(&[("VERSIONS", "3"), ("TTL", TTL_S), ("MIN_VERSIONS", "1")]),
+        family(&[("VERSIONS", "5"), ("TTL", TTL_S), ("MIN_VERSIONS", "2")]),
     ];
+    let dir = tempfile::tempdir().unwrap();
+    let real = env(dir.path());
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: 24,
+        cases: 32,
         max_shrink_iters: 200,
         ..ProptestConfig::default()
     });
-    let cases = (steps(), 0..families.len());
-    let result = runner.run(&cases, |(steps, family)| {
-        // Of its own: where the bucket is a new one, an earlier case's log would be replayed, unless it was truncated before.
-        let dir = tempfile::tempdir().unwrap();
-        let env = env(dir.path());
-        let table = descriptor(vec![families[family].clone()]);
-        let (env_here, padding) = (env.clone(), padding.clone());
-        let (with, without) = env
-            .block_on(async move {
-                let env = env_here;
-                let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-                let store = open(&env, objects).await;
-                let mut plain = spec(&table);
-                plain.info.region_id += 1;
-                let busy = store.open_region(spec(&table)).await.unwrap();
-                let calm = store.open_region(plain).await.unwrap();
-                let mut pins = Vec::new();
-                for step in &steps {
-                    match step {
-                        Step::Flush => {
-                            let at = busy.read_point().await.unwrap();
-                            pins.push((at.clone(), scan_at(&busy, at).await));
-                            busy.flush().await.unwrap();
-                        }
-                        Step::Compact => {
-                            busy.flush().await.unwrap();
-                            busy.compact(false).await.unwrap();
-                            for (at, seen) in &pins {
-                                let again = scan_at(&busy, at.clone()).await;
-                                assert_eq!(&again, seen, "an open snapshot changed");
-                            }
-                            if pins.len() > 2 {
-                                pins.clear();
-                            }
-                        }
-                        _ => {
-                            let cell = cell_of(step, &padding).unwrap();
-                            write(&env, &busy, vec![cell.clone()]).await;
-                            write(&env, &calm, vec![cell]).await;
-                        }
-                    }
-                }
-                let mut answers = Vec::new();
-                for region in [&busy, &calm] {
-                    let mut seen = Vec::new();
-                    for max in [1, 2, 9] {
-                        seen.push(scan(region, RowRange::all(), false, &versions(max)).await);
-                        seen.push(scan(region, RowRange::all(), true, &versions(max)).await);
-                    }
-                    for row in ["r0", "r1", "r2"] {
-                        for q in ["", "q1", "q2"] {
-                            let cells = get(region, row, &column("f", q, 2)).await;
-                            seen.push(vec![(row.to_owned(), cells)]);
-                        }
-                    }
-                    answers.push(seen);
-                }
-                drop(pins);
-                store.close().await.unwrap();
-                let calm = answers.pop().unwrap();
-                (answers.pop().unwrap(), calm)
-            })
-            .unwrap();
-        env.shutdown();
-        prop_assert_eq!(with, without);
+    let cases = (steps(), 0..families.len(), 1..33_u64);
+    let result = runner.run(&cases, |(steps, family, sst_kib)| {
+        let here = FaultEnv::new(real.clone(), FaultDisk::default());
+        let family = families[family].clone();
+        let played = real.block_on(play_twice(here, steps, family, sst_kib << 10));
+        prop_assert!(played.is_some(), "the history failed, see above");
         Ok(())
     });
+    real.shutdown();
     if let Err(error) = result {
         panic!("{error}");
     }

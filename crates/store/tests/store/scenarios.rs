@@ -1,7 +1,7 @@
 //! Histories that tests run as they are, and that the tests of planted faults (T10) run with a fault, which must show. Each
 //! panics when it sees something wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env, RealEnv, RealEnvConfig};
-use cadastre_store::{Region, RegionSpec, RowLocks, Store, StoreConfig};
+use cadastre_store::{Region, RegionSpec, RowLocks, RowRange, Store, StoreConfig};
 use cadastre_types::{
     Cell, CellType, Durability, FamilyDescriptor, Qualifiers, Query, RegionInfo, TableDescriptor,
     TableName,
@@ -30,8 +30,17 @@ pub(crate) fn small() -> StoreConfig {
     let mut config = config();
     config.segment_bytes = 64 << 10;
     config.memtable_bytes = 256 << 10;
+    config.sst_bytes = 16 << 10;
     config
 }
+
+/// What a client may ask for. All of it is acknowledged when it is as durable as [`Durability::SyncWal`] (C1).
+pub(crate) const DURABILITIES: [Durability; 4] = [
+    Durability::SyncWal,
+    Durability::FsyncWal,
+    Durability::AsyncWal,
+    Durability::SkipWal,
+];
 
 fn tuned(tune: Tune) -> StoreConfig {
     let mut config = small();
@@ -118,7 +127,8 @@ async fn writer(
             put(&row, "f", "n", timestamp, &n.to_string()),
             put(&row, "g", "n", timestamp, &n.to_string()),
         ];
-        match locks.write(cells, &[], Durability::SyncWal).await {
+        let durability = DURABILITIES[((task + n) % 4) as usize];
+        match locks.write(cells, &[], durability).await {
             Ok(_) => {
                 acked.lock().unwrap().insert((id, row), n);
             }
@@ -246,77 +256,141 @@ fn one_family() -> Query {
     }
 }
 
-/// Slow syncs, every durability: counters are exact, and rows of two families and wide ones never torn.
+/// What a power cut would leave at a moment, and the least that the counter must show then.
+struct PowerCut {
+    disk: FaultDisk,
+    objects: InMemory,
+    least: u64,
+}
+
+/// Slow syncs, every durability: counters are exact, rows of two families and wide ones never torn, and what was read without a
+/// write after it is durable once that has settled.
 pub(crate) fn slow_syncs(tune: Tune) {
-    const TASKS: u64 = 8;
-    const ROUNDS: u64 = 25;
-    const WIDE: usize = 600;
     let disk = FaultDisk::default();
     disk.sync_delay_us.store(5000, Ordering::SeqCst);
-    run_on(2, disk, |env| async move {
-        let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let store = Store::open(env.clone(), objects, tuned(tune))
-            .await
-            .unwrap();
-        let region = store
-            .open_region(region_spec(&two_families(), 1))
-            .await
-            .unwrap();
-        let durabilities = [
-            Durability::SyncWal,
-            Durability::FsyncWal,
-            Durability::AsyncWal,
-            Durability::SkipWal,
-        ];
-        let work = (0..TASKS).map(|task| {
-            let (env, region) = (&env, &region);
-            async move {
-                for round in 0..ROUNDS {
-                    let durability = durabilities[((task + round) % 4) as usize];
-                    // A counter of one family, and one of both.
-                    let locks = lock(env, region, "one").await;
-                    let old = locks.read(b"one", &one_family()).await.unwrap();
-                    let next = (old.first().map_or(0, number) + 1).to_string();
-                    let at = locks.timestamp(b"one");
-                    let cells = vec![put("one", "f", "n", at, &next)];
-                    locks.write(cells, &[], durability).await.unwrap();
-                    let locks = lock(env, region, "two").await;
-                    let old = locks.read(b"two", &Query::default()).await.unwrap();
-                    let next = (old.first().map_or(0, number) + 1).to_string();
-                    let at = locks.timestamp(b"two");
-                    let mut cells = vec![put("two", "f", "n", at, &next)];
-                    cells.push(put("two", "g", "n", at, &next));
-                    locks.write(cells, &[], durability).await.unwrap();
-                    // What was just acknowledged is read, and whole.
-                    let seen = region.get(b"two", &Query::default()).await.unwrap();
-                    assert_eq!(seen.len(), 2);
-                    assert_eq!(seen[0].value, seen[1].value, "torn between two families");
-                    assert!(number(&seen[0]) >= next.parse().unwrap());
-                }
-            }
+    let cuts = run_on(2, disk, move |env| mixed_durabilities(env, tune));
+    assert!(!cuts.is_empty(), "nothing has settled");
+    for cut in cuts {
+        run_on(1, cut.disk, move |env| async move {
+            let objects: Arc<dyn ObjectStore> = Arc::new(cut.objects);
+            let store = Store::open(env.clone(), objects, small()).await.unwrap();
+            let table = two_families();
+            let region = store.open_region(region_spec(&table, 1)).await.unwrap();
+            let cells = region.get(b"one", &one_family()).await.unwrap();
+            let left = cells.first().map_or(0, number);
+            let least = cut.least;
+            assert!(left >= least, "{least} was told, {left} is left");
         });
-        let wide = async {
-            for n in 0..4 {
-                let value = n.to_string();
-                let cells = (0..WIDE).map(|q| put("wide", "f", &format!("q{q:04}"), n, &value));
-                let locks = lock(&env, &region, "wide").await;
-                locks
-                    .write(cells.collect(), &[], Durability::AsyncWal)
-                    .await
-                    .unwrap();
-                let seen = region.get(b"wide", &Query::default()).await.unwrap();
-                assert_eq!(seen.len(), WIDE);
-                let values: std::collections::BTreeSet<_> = seen.iter().map(number).collect();
-                assert_eq!(values.len(), 1, "a wide row is torn: {values:?}");
+    }
+}
+
+async fn mixed_durabilities(env: FaultEnv, tune: Tune) -> Vec<PowerCut> {
+    const TASKS: u64 = 8;
+    const ROUNDS: u64 = 25;
+    let objects = Arc::new(InMemory::new());
+    let bucket = Arc::clone(&objects);
+    let store = Store::open(env.clone(), bucket, tuned(tune)).await.unwrap();
+    let region = store
+        .open_region(region_spec(&two_families(), 1))
+        .await
+        .unwrap();
+    let cuts = Mutex::new(Vec::new());
+    let work = (0..TASKS).map(|task| {
+        let (env, region, objects, cuts) = (&env, &region, &objects, &cuts);
+        async move {
+            for round in 0..ROUNDS {
+                let durability = DURABILITIES[((task + round) % 4) as usize];
+                // A counter of one family, and one of both.
+                let locks = lock(env, region, "one").await;
+                let old = locks.read(b"one", &one_family()).await.unwrap();
+                let old = old.first().map_or(0, number);
+                if (task + round) % 8 == 0 {
+                    // As a condition that is not met: what was seen is answered, and nothing is written.
+                    locks.settle().await.unwrap();
+                    if task == 0 {
+                        cuts.lock().unwrap().push(PowerCut {
+                            disk: env.disk.power_cut(round),
+                            objects: objects.fork(),
+                            least: old,
+                        });
+                    }
+                    let seen = region.get(b"one", &one_family()).await.unwrap();
+                    let seen = seen.first().map_or(0, number);
+                    assert!(seen >= old, "{old} is told of, others see {seen}");
+                }
+                let next = (old + 1).to_string();
+                let at = locks.timestamp(b"one");
+                let cells = vec![put("one", "f", "n", at, &next)];
+                locks.write(cells, &[], durability).await.unwrap();
+                let locks = lock(env, region, "two").await;
+                let old = locks.read(b"two", &Query::default()).await.unwrap();
+                let next = (old.first().map_or(0, number) + 1).to_string();
+                let at = locks.timestamp(b"two");
+                let mut cells = vec![put("two", "f", "n", at, &next)];
+                cells.push(put("two", "g", "n", at, &next));
+                locks.write(cells, &[], durability).await.unwrap();
+                // What was just acknowledged is read, and whole.
+                let seen = region.get(b"two", &Query::default()).await.unwrap();
+                assert_eq!(seen.len(), 2);
+                assert_eq!(seen[0].value, seen[1].value, "torn between two families");
+                assert!(number(&seen[0]) >= next.parse().unwrap());
             }
-        };
-        futures::join!(join_all(work), wide);
-        for row in ["one", "two"] {
-            let cells = region.get(row.as_bytes(), &one_family()).await.unwrap();
-            assert_eq!(number(&cells[0]), TASKS * ROUNDS, "counter {row}");
         }
-        store.close().await.unwrap();
     });
+    futures::join!(join_all(work), wide_rewritten(&env, &region));
+    for row in ["one", "two"] {
+        let cells = region.get(row.as_bytes(), &one_family()).await.unwrap();
+        assert_eq!(number(&cells[0]), TASKS * ROUNDS, "counter {row}");
+    }
+    store.close().await.unwrap();
+    cuts.into_inner().unwrap()
+}
+
+/// Rewrites a wide row again and again while a task of this core and one of another read it: whole, or not there yet.
+async fn wide_rewritten(env: &FaultEnv, region: &Region<FaultEnv>) {
+    const WIDE: usize = 600;
+    const TIMES: u64 = 20;
+    let (region_there, region_here) = (region.clone(), region.clone());
+    let there = on_core(env, 1, read_wide(region_there, WIDE, TIMES));
+    let here = read_wide(region_here, WIDE, TIMES);
+    let writer = async {
+        for n in 1..=TIMES {
+            let value = n.to_string();
+            let cell = |q| put("wide", "f", &format!("q{q:04}"), n as i64, &value);
+            let locks = lock(env, region, "wide").await;
+            locks
+                .write((0..WIDE).map(cell).collect(), &[], Durability::AsyncWal)
+                .await
+                .unwrap();
+        }
+    };
+    futures::join!(there, here, writer);
+}
+
+/// Reads the wide row by get and by scan until it is as the last write made it.
+async fn read_wide(region: Region<FaultEnv>, wide: usize, last: u64) {
+    let mut newest = 0;
+    while newest < last {
+        let got = region.get(b"wide", &Query::default()).await.unwrap();
+        let at = region.read_point().await.unwrap();
+        let range = RowRange {
+            start: bytes("wide"),
+            include_start: true,
+            stop: bytes("wide"),
+            include_stop: true,
+        };
+        let scanner = region.scan(range, false, Query::default(), at).await;
+        let scanned = scanner.unwrap().next_row().await.unwrap();
+        for cells in [got, scanned.unwrap_or_default()] {
+            assert!([0, wide].contains(&cells.len()), "{} cells", cells.len());
+            let values: BTreeSet<u64> = cells.iter().map(number).collect();
+            assert!(values.len() <= 1, "a wide row is torn: {values:?}");
+            let now = values.first().copied().unwrap_or(0);
+            assert!(now >= newest, "the wide row shows {now} after {newest}");
+            newest = now;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A marker beside overflow cells, through compactions: what it hides never comes back (C5).

@@ -205,6 +205,23 @@ fn the_object_store_is_away_for_a_while() {
     });
 }
 
+/// No space is left for a while, from each call on: what could be done without it counts, and nothing else.
+#[test]
+fn the_logs_disk_is_full_from_each_call_on() {
+    let (calls, _) = history(0, When::Before, |_, _| {});
+    for_each(1..=calls, |call| {
+        history(call, When::Before, |disk, _| disk.calls.fill(call, 6));
+    });
+}
+
+#[test]
+fn the_object_store_is_full_from_each_call_on() {
+    let (_, calls) = history(0, When::Before, |_, _| {});
+    for_each(1..=calls, |call| {
+        history(call, When::Before, |_, objects| objects.calls.fill(call, 4));
+    });
+}
+
 /// The log's disk is full from some call on, then not any more: what was refused comes through, in the same process.
 #[test]
 fn the_logs_disk_is_full_for_a_while() {
