@@ -31,6 +31,17 @@ pub(crate) const STORE_FILE_TRACKER: &str = "hbase.store.file-tracker.impl";
 const ROW_PREFIX_BLOOM: &str = "ROWPREFIX_FIXED_LENGTH";
 const ROW_PREFIX_LENGTH: &str = "RowPrefixBloomFilter.prefix_length";
 
+/// What names a family's codecs; only the first has an effect here.
+const COMPRESSION_KEYS: [&str; 4] = [
+    "COMPRESSION",
+    "COMPRESSION_COMPACT",
+    "COMPRESSION_COMPACT_MAJOR",
+    "COMPRESSION_COMPACT_MINOR",
+];
+
+/// Codecs of HBase that the store does not have.
+const LACKING_CODECS: [&str; 4] = ["LZO", "BZIP2", "LZMA", "BROTLI"];
+
 /// HBase's policies of when to split, by the ends of their class names. Tables that are not split may name one all the same.
 const SPLIT_POLICIES: [&str; 7] = [
     "BusyRegionSplitPolicy",
@@ -450,6 +461,25 @@ fn check_family_semantics(family: &FamilyDescriptor) -> Result<()> {
             "Encryption of column family {name} is not supported by Cadastre."
         )));
     }
+    check_compression(family)
+}
+
+/// HBase tries a codec before it takes it, whether its other checks are on or off, and has none of these either unless somebody installs
+/// its library. What was taken for another one would be described as what the files are not.
+fn check_compression(family: &FamilyDescriptor) -> Result<()> {
+    for key in COMPRESSION_KEYS {
+        let asked = family.attribute(key).unwrap_or_default().trim();
+        if LACKING_CODECS
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(asked))
+        {
+            return Err(Error::invalid(format!(
+                "Compression algorithm '{}' of column family {} has no codec in Cadastre: NONE, GZ, LZ4, SNAPPY and ZSTD have",
+                asked.to_ascii_lowercase(),
+                text(&family.name),
+            )));
+        }
+    }
     Ok(())
 }
 
@@ -486,18 +516,8 @@ fn check_family_tuning(family: &FamilyDescriptor) -> Result<()> {
             "Failed to get bloom filter param: {ROW_PREFIX_LENGTH} of column family {name}."
         )));
     }
-    for key in [
-        "COMPRESSION",
-        "COMPRESSION_COMPACT",
-        "COMPRESSION_COMPACT_MAJOR",
-        "COMPRESSION_COMPACT_MINOR",
-    ] {
-        named(
-            key,
-            &[
-                "NONE", "GZ", "SNAPPY", "LZ4", "LZO", "ZSTD", "BZIP2", "LZMA", "BROTLI",
-            ],
-        )?;
+    for key in COMPRESSION_KEYS {
+        named(key, &["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"])?;
     }
     named(
         "DATA_BLOCK_ENCODING",

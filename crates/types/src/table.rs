@@ -132,7 +132,7 @@ pub enum KeepDeletedCells {
 pub enum Compression {
     /// Not at all.
     None,
-    /// LZ4, and LZO, which is its like.
+    /// LZ4.
     Lz4,
     /// Snappy.
     Snappy,
@@ -228,10 +228,10 @@ impl FamilyDescriptor {
     pub fn compression(&self) -> Compression {
         let text = self.attribute("COMPRESSION").unwrap_or_default();
         match text.trim().to_ascii_uppercase().as_str() {
-            "LZ4" | "LZO" => Compression::Lz4,
+            "LZ4" => Compression::Lz4,
             "SNAPPY" => Compression::Snappy,
             "GZ" => Compression::Zlib,
-            "ZSTD" | "BZIP2" | "LZMA" | "BROTLI" => Compression::Zstd,
+            "ZSTD" => Compression::Zstd,
             _ => Compression::None,
         }
     }

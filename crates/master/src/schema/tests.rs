@@ -85,6 +85,10 @@ fn what_makes_no_sense_or_would_be_a_lie_is_refused() {
         ("BLOCKSIZE", "99999999"),
         ("BLOOMFILTER", "SOME"),
         ("COMPRESSION", "MAGIC"),
+        ("COMPRESSION", "LZO"),
+        ("COMPRESSION", "BZIP2"),
+        ("COMPRESSION", "LZMA"),
+        ("COMPRESSION_COMPACT_MAJOR", "BROTLI"),
         ("KEEP_DELETED_CELLS", "PERHAPS"),
         ("ENCRYPTION", "AES"),
         ("REPLICATION_SCOPE", "-1"),
@@ -126,6 +130,13 @@ fn the_switch_turns_off_tuning_checks_but_not_promises() {
             .insert(SANITY_SWITCH.into(), "false".into());
         table
     };
+    for codec in ["LZO", "bzip2", "LZMA", "BROTLI"] {
+        for key in COMPRESSION_KEYS {
+            let refused = check_table(&off(with_family(key, codec))).unwrap_err();
+            assert_eq!(refused.code(), Code::DoNotRetryIo);
+            assert!(refused.message().contains("has no codec"), "{refused}");
+        }
+    }
     check_table(&off(with_family("BLOCKSIZE", "1"))).unwrap();
     check_table(&off(with_attribute("MAX_FILESIZE", "1"))).unwrap();
     assert!(check_table(&off(with_attribute("coprocessor$1", "x"))).is_err());
