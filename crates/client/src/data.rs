@@ -23,6 +23,7 @@ pub fn new_get(row: Bytes) -> Get {
         store_offset: 0,
         existence_only: false,
         closest_row_before: false,
+        query_metrics: false,
     }
 }
 

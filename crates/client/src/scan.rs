@@ -53,6 +53,7 @@ pub fn new_scan() -> Scan {
         need_cursor_result: false,
         mvcc_read_point: 0,
         caching: 0,
+        query_metrics: false,
     }
 }
 

@@ -62,6 +62,10 @@ pub trait Env: Clone + Send + Sync + 'static {
         name: &'static str,
         future: impl Future<Output = T> + Send + 'static,
     ) -> BoxFuture<'static, Option<T>>;
+    /// Memory that the process has, bytes; `None` where that cannot be told.
+    fn resident_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Ends the node at once, as a crash would (C17, C18): nothing is flushed or answered any more.
     fn exit(&self, why: &str) -> !;
 }

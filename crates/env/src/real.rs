@@ -176,6 +176,16 @@ impl Env for RealEnv {
         Rng::from_os_rng()
     }
 
+    fn resident_bytes(&self) -> Option<u64> {
+        // A line of Linux' own: "VmRSS:     1234 kB".
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
+    }
+
     fn spawn(
         &self,
         _name: &'static str,

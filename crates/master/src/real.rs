@@ -215,7 +215,7 @@ impl<E: Env> World for RealWorld<E> {
         self.ask_online(server).await
     }
 
-    async fn loads(&self, server: &ServerName) -> Result<Vec<pb::RegionLoad>> {
+    async fn loads(&self, server: &ServerName) -> Result<pb::ServerLoad> {
         self.ask_loads(server).await
     }
 

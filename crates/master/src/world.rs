@@ -121,11 +121,8 @@ pub trait World: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<()>> + Send;
     /// Regions that a server has open.
     fn online(&self, server: &ServerName) -> impl Future<Output = Result<Vec<RegionInfo>>> + Send;
-    /// Loads of the regions of a server.
-    fn loads(
-        &self,
-        server: &ServerName,
-    ) -> impl Future<Output = Result<Vec<pb::RegionLoad>>> + Send;
+    /// Load of a server and of its regions.
+    fn loads(&self, server: &ServerName) -> impl Future<Output = Result<pb::ServerLoad>> + Send;
     /// A row at which a region may be split, by what its server finds in its files; `None` if it is too small.
     fn split_row(
         &self,

@@ -34,6 +34,8 @@ pub(crate) struct Outcome {
     pub(crate) processed: bool,
     /// The new cells of increments and appends, in HBase's order.
     pub(crate) result: Option<Vec<Cell>>,
+    /// Bytes of stored keys and values that were read for the conditions.
+    pub(crate) bytes_read: u64,
 }
 
 /// What holds for all of a call. Times are those of the monotone clock.
@@ -272,7 +274,7 @@ async fn write_blind<E: Env>(
     for index in indexes {
         let outcome = Outcome {
             processed: true,
-            result: None,
+            ..Outcome::default()
         };
         outcomes[index] = Some(written.clone().map(|()| outcome));
     }
@@ -373,7 +375,7 @@ pub(crate) async fn rows<E: Env>(
     let Some(first) = rows.first() else {
         return Ok(Outcome {
             processed: true,
-            result: None,
+            ..Outcome::default()
         });
     };
     let nonces = match nonce {
@@ -456,8 +458,8 @@ async fn apply_prepared<E: Env>(
         if !holds {
             locks.settle().await?;
             return Ok(Outcome {
-                processed: false,
-                result: None,
+                bytes_read: locks.bytes_read(),
+                ..Outcome::default()
             });
         }
         // A guarded put must not be shadowed by the cell it replaces.
@@ -469,6 +471,7 @@ async fn apply_prepared<E: Env>(
         &hosted.region.descriptor(),
         mutations.iter().map(|m| m.durability),
     );
+    let bytes_read = locks.bytes_read();
     let cell_max = cell_max(&hosted.region.descriptor());
     hosted
         .writes
@@ -497,6 +500,7 @@ async fn apply_prepared<E: Env>(
     Ok(Outcome {
         processed: true,
         result,
+        bytes_read,
     })
 }
 
@@ -527,6 +531,7 @@ async fn repeat_answer<E: Env>(locks: &RowLocks<E>, mutations: &[Mutation]) -> R
     Ok(Outcome {
         processed: true,
         result: answers.then_some(result),
+        bytes_read: locks.bytes_read(),
     })
 }
 

@@ -6,11 +6,10 @@ use bytes::Bytes;
 use cadastre_types::{CompareOp, EncodedFilter, Error, Result};
 use cadastre_wire::pb;
 
+use crate::java_regex::JavaRegex;
+
 /// Package of HBase's filters and comparators.
 const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
-
-/// Bytes a compiled regular expression may take (INV-9): the pattern comes from the client.
-const REGEX_BYTES_MAX: usize = 1024 * 1024;
 
 /// How a value is compared with an expected one.
 #[derive(Debug, Clone)]
@@ -33,7 +32,7 @@ pub(crate) enum Comparator {
     /// 0 only for an absent value.
     Null,
     /// 0 if the expression is found.
-    Regex(Box<regex::bytes::Regex>),
+    Regex(Box<JavaRegex>),
     /// 0 if the lower-cased text contains this.
     Substring(String),
 }
@@ -82,7 +81,9 @@ impl Comparator {
                 )
             }
             Some("NullComparator") => Self::Null,
-            Some("RegexStringComparator") => Self::regex(&cadastre_wire::decode(body)?)?,
+            Some("RegexStringComparator") => {
+                Self::Regex(Box::new(JavaRegex::new(&cadastre_wire::decode(body)?)?))
+            }
             Some("SubstringComparator") => {
                 let m: pb::SubstringComparator = cadastre_wire::decode(body)?;
                 Self::Substring(m.substr.to_lowercase())
@@ -94,32 +95,6 @@ impl Comparator {
                 )));
             }
         })
-    }
-
-    fn regex(message: &pb::RegexStringComparator) -> Result<Self> {
-        let flag = |bit: i32| message.pattern_flags & bit != 0;
-        // The bits of java.util.regex.Pattern.
-        let unicode = message.charset.to_ascii_uppercase().starts_with("UTF");
-        let pattern = if flag(16) {
-            regex::escape(&message.pattern)
-        } else {
-            message.pattern.clone()
-        };
-        let regex = regex::bytes::RegexBuilder::new(&pattern)
-            .case_insensitive(flag(2))
-            .multi_line(flag(8))
-            .dot_matches_new_line(flag(32))
-            .ignore_whitespace(flag(4))
-            .unicode(unicode)
-            .size_limit(REGEX_BYTES_MAX)
-            .build()
-            .map_err(|error| {
-                Error::invalid(format!(
-                    "the pattern '{}' cannot be used: {error}",
-                    message.pattern
-                ))
-            })?;
-        Ok(Self::Regex(Box::new(regex)))
     }
 
     /// The bytes the client expects, as a condition looks at them.
@@ -161,7 +136,7 @@ impl Comparator {
                 long(actual).map_or(Ordering::Greater, |actual| expected.cmp(&actual))
             }
             Self::Null => Ordering::Greater,
-            Self::Regex(regex) => found(regex.is_match(actual)),
+            Self::Regex(regex) => found(regex.is_found(actual)),
             Self::Substring(text) => found(
                 String::from_utf8_lossy(actual)
                     .to_lowercase()

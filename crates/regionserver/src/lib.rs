@@ -12,6 +12,8 @@ mod dispatch;
 mod endpoint;
 mod filter;
 mod guarded;
+mod java_regex;
+mod rate;
 mod read;
 mod regions;
 mod requests;

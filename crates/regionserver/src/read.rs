@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use cadastre_env::Env;
 use cadastre_rpc::Peer;
-use cadastre_store::{Choice, RowLocks};
+use cadastre_store::{Choice, Found, RowLocks};
 use cadastre_types::{Cell, EncodedFilter, Error, Get, Query, Result, TableDescriptor, TimeRange};
 use cadastre_wire::{cells, convert, pb};
 
-use crate::filter::{self, Filter, Filtered, Skips, Start};
+use crate::filter::{self, Filter, Filtered, PerFamily, Skips, Start};
 use crate::regions::Hosted;
 
 /// Checks that the families of a query exist and that its form is one HBase takes.
@@ -24,10 +24,11 @@ pub(crate) fn check_query(descriptor: &TableDescriptor, query: &Query) -> Result
     Ok(())
 }
 
-/// A filter with the versions of a column that it may let through.
+/// A filter with the versions of a column, and the cells of a family, that it may let through.
 pub(crate) struct RowFilter {
     filter: Box<dyn Filter>,
     max_versions: u32,
+    per_family: PerFamily,
 }
 
 impl RowFilter {
@@ -36,6 +37,7 @@ impl RowFilter {
         env: &E,
         encoded: Option<&EncodedFilter>,
         query: &mut Query,
+        per_family: PerFamily,
         reversed: bool,
     ) -> Result<Option<Self>> {
         let Some(encoded) = encoded else {
@@ -46,12 +48,18 @@ impl RowFilter {
         Ok(Some(Self {
             filter,
             max_versions,
+            per_family,
         }))
     }
 
     /// How many columns of each family it looks at, at most.
     pub(crate) fn columns_wanted(&self) -> Option<u32> {
         self.filter.columns_wanted()
+    }
+
+    /// Whether it lets nothing more through, whatever comes.
+    pub(crate) fn is_over(&self) -> bool {
+        self.filter.all_remaining_filtered()
     }
 
     /// Whether it must see whole rows.
@@ -74,12 +82,12 @@ impl RowFilter {
 
     /// What passes of a row that was chosen.
     pub(crate) fn rest(&mut self, row: Vec<Cell>) -> Filtered {
-        filter::rest_of_row(&mut *self.filter, row, self.max_versions)
+        filter::rest_of_row(&mut *self.filter, row, self.max_versions, self.per_family)
     }
 
     /// What passes of a row.
     pub(crate) fn apply(&mut self, row: Vec<Cell>) -> Filtered {
-        filter::apply(&mut *self.filter, row, self.max_versions)
+        filter::apply(&mut *self.filter, row, self.max_versions, self.per_family)
     }
 }
 
@@ -95,23 +103,34 @@ pub(crate) async fn locked_row_with_filter<E: Env>(
         time_range,
         ..Query::default()
     };
-    let filter = RowFilter::take_over(env, Some(encoded), &mut query, false)?;
-    Ok(pass(filter, locks.read(row, &query).await?))
+    let all = PerFamily::default();
+    let filter = RowFilter::take_over(env, Some(encoded), &mut query, all, false)?;
+    Ok(pass(filter, all, locks.read(row, &query).await?))
 }
 
-fn pass(filter: Option<RowFilter>, row: Vec<Cell>) -> Vec<Cell> {
-    let Some(mut filter) = filter else { return row };
+fn pass(filter: Option<RowFilter>, per_family: PerFamily, row: Vec<Cell>) -> Vec<Cell> {
+    let Some(mut filter) = filter else {
+        return per_family.keep(row);
+    };
     match filter.apply(row) {
         Filtered::Row(cells) => cells,
         Filtered::Nothing | Filtered::End => Vec::new(),
     }
 }
 
+/// What an answer says of how much was read, if that was asked for: bytes of stored keys and values, wherever they lay, before filters.
+/// HBase counts the blocks that they lie in.
+pub(crate) fn query_metrics(asked: bool, bytes_read: u64) -> Option<pb::QueryMetrics> {
+    asked.then_some(pb::QueryMetrics {
+        block_bytes_scanned: Some(bytes_read),
+    })
+}
+
 /// One get. Runs anywhere; best on the region's core.
 ///
 /// # Errors
 /// HBase's: wrong region, unknown family, the old look-up form.
-pub(crate) async fn get<E: Env>(env: &E, hosted: &Arc<Hosted<E>>, get: &Get) -> Result<Vec<Cell>> {
+pub(crate) async fn get<E: Env>(env: &E, hosted: &Arc<Hosted<E>>, get: &Get) -> Result<Found> {
     if get.closest_row_before {
         return Err(Error::new(
             cadastre_types::Code::UnknownProtocol,
@@ -122,34 +141,18 @@ pub(crate) async fn get<E: Env>(env: &E, hosted: &Arc<Hosted<E>>, get: &Get) -> 
     hosted.check_row(&get.row, "Get")?;
     check_query(&hosted.region.descriptor(), &get.query)?;
     let mut query = get.query.clone();
-    let filter = RowFilter::take_over(env, get.filter.as_ref(), &mut query, false)?;
+    let per_family = PerFamily {
+        limit: get.store_limit,
+        offset: get.store_offset,
+    };
+    let filter = RowFilter::take_over(env, get.filter.as_ref(), &mut query, per_family, false)?;
     hosted.reads.fetch_add(1, Ordering::Relaxed);
     let first = filter.as_ref().and_then(RowFilter::columns_wanted);
     let found = hosted.region.get_first(&get.row, &query, first).await?;
-    Ok(limit_per_family(
-        pass(filter, found),
-        get.store_limit,
-        get.store_offset,
-    ))
-}
-
-/// Keeps at most `limit` cells of each family behind the first `offset` ones.
-pub(crate) fn limit_per_family(mut row: Vec<Cell>, limit: Option<u32>, offset: u32) -> Vec<Cell> {
-    if limit.is_none() && offset == 0 {
-        return row;
-    }
-    let until = limit.map_or(u64::MAX, |limit| u64::from(limit) + u64::from(offset));
-    let mut family = Bytes::new();
-    let mut seen = 0_u64;
-    row.retain(|cell| {
-        if cell.family != family {
-            family = cell.family.clone();
-            seen = 0;
-        }
-        seen += 1;
-        seen > u64::from(offset) && seen <= until
-    });
-    row
+    Ok(Found {
+        cells: pass(filter, per_family, found.cells),
+        ..found
+    })
 }
 
 /// Puts the cells of results into an answer the way the peer can read them: a cell block, or inside the messages.
@@ -195,45 +198,5 @@ impl<'a> CellSink<'a> {
     /// The block.
     pub(crate) fn finish(self) -> Bytes {
         self.block.freeze()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_count_per_family() {
-        let cell = |family: &'static str, qualifier: &'static str| {
-            let text = |s: &'static str| Bytes::from_static(s.as_bytes());
-            Cell::put(text("r"), text(family), text(qualifier), 1, Bytes::new())
-        };
-        let row = || {
-            vec![
-                cell("a", "1"),
-                cell("a", "2"),
-                cell("a", "3"),
-                cell("b", "1"),
-                cell("b", "2"),
-            ]
-        };
-        let names = |row: Vec<Cell>| -> Vec<String> {
-            row.iter()
-                .map(|c| {
-                    format!(
-                        "{}{}",
-                        String::from_utf8_lossy(&c.family),
-                        String::from_utf8_lossy(&c.qualifier)
-                    )
-                })
-                .collect()
-        };
-        assert_eq!(names(limit_per_family(row(), Some(1), 1)), ["a2", "b2"]);
-        assert_eq!(names(limit_per_family(row(), None, 2)), ["a3"]);
-        assert_eq!(
-            names(limit_per_family(row(), Some(0), 0)),
-            Vec::<String>::new()
-        );
-        assert_eq!(limit_per_family(row(), None, 0).len(), 5);
     }
 }

@@ -132,6 +132,15 @@ impl<E: Env> Regions<E> {
             .collect()
     }
 
+    /// Rows read and written in the open regions since they were opened.
+    pub(crate) fn requests(&self) -> u64 {
+        let open = self.open();
+        let counted = open.iter().map(|hosted| {
+            hosted.reads.load(Ordering::Relaxed) + hosted.writes.load(Ordering::Relaxed)
+        });
+        counted.sum()
+    }
+
     /// Takes the place of a region that is about to open; `None` if it is open already.
     ///
     /// # Errors

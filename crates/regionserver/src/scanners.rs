@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env};
-use cadastre_store::{Scanner, Step};
+use cadastre_store::{Choice, ReadPoint, Scanner, Step};
 use cadastre_types::{Cell, Code, EncodedName, Error, Result, Scan, limits};
 
-use crate::filter::{Filtered, Start};
-use crate::read::{self, RowFilter};
+use crate::filter::{Filtered, PerFamily, Start};
+use crate::read::RowFilter;
 use crate::regions::Hosted;
 
 /// Scanners one server holds at most (INV-9); each keeps a snapshot of its region.
@@ -21,6 +21,9 @@ const SCANNERS_MAX: usize = 100_000;
 
 /// Scanners that ended by themselves, or with their regions, and whose ids are still known, so that a late close is answered kindly.
 const CLOSED_REMEMBERED: usize = 1_000;
+
+/// Read points that are kept for clients inside a row (INV-9); each holds back the old versions of its region. The oldest goes first.
+const KEPT_MAX: usize = 1_000;
 
 /// One open scanner.
 pub(crate) struct OpenScanner<E: Env> {
@@ -36,6 +39,10 @@ pub(crate) struct OpenScanner<E: Env> {
     ahead: Option<Row>,
     /// No row is left but `ahead`.
     exhausted: bool,
+    /// Stored rows were stepped over behind the last one that gave something out.
+    hidden_behind: bool,
+    /// The last call began inside a row: a client that did not get its answer is there still.
+    began_inside: bool,
     /// Expected in the next call's `next_call_seq`.
     pub(crate) next_call_seq: u64,
     pub(crate) read_point: u64,
@@ -45,6 +52,8 @@ struct Row {
     cells: Vec<Cell>,
     /// Cells of it that were sent already.
     sent: usize,
+    /// Bytes that were read for it and for the rows before it that gave nothing out, and that no result has told yet.
+    bytes_read: u64,
 }
 
 /// What one call may take.
@@ -68,6 +77,8 @@ pub(crate) struct Part {
     pub(crate) cells: Vec<Cell>,
     /// More cells of the same row follow.
     pub(crate) partial: bool,
+    /// Bytes of stored keys and values that were read for it.
+    pub(crate) bytes_read: u64,
 }
 
 /// What one call came to.
@@ -86,6 +97,8 @@ pub(crate) struct Answer {
     pub(crate) scanned: u64,
     /// Rows of them that the filter dropped.
     pub(crate) filtered: u64,
+    /// Bytes of stored keys and values that this call read, of rows that the filter dropped, too.
+    pub(crate) bytes_read: u64,
     /// Row reached, for a cursor.
     pub(crate) cursor: Option<Bytes>,
 }
@@ -108,6 +121,8 @@ impl<E: Env> OpenScanner<E> {
             filtered_out: false,
             ahead: None,
             exhausted: false,
+            hidden_behind: false,
+            began_inside: false,
             next_call_seq: 0,
             read_point,
         }
@@ -127,6 +142,8 @@ impl<E: Env> OpenScanner<E> {
     pub(crate) async fn next(&mut self, env: &E, budget: &Budget) -> Result<Answer> {
         let mut answer = Answer::default();
         let mut bytes = 0;
+        let read_before = self.scanner.bytes_read();
+        self.began_inside = self.is_half_sent();
         // A row counts as scanned by the call that gives it out, not by the one that has looked ahead.
         answer.scanned += u64::from(self.has_row_untouched());
         loop {
@@ -154,6 +171,7 @@ impl<E: Env> OpenScanner<E> {
             }
         }
         answer.scanned -= u64::from(self.has_row_untouched());
+        answer.bytes_read = self.scanner.bytes_read() - read_before;
         answer.scan_over = self.filtered_out && answer.parts.is_empty();
         Ok(answer)
     }
@@ -161,6 +179,26 @@ impl<E: Env> OpenScanner<E> {
     /// Whether a row was read of which nothing was given out.
     fn has_row_untouched(&self) -> bool {
         self.ahead.as_ref().is_some_and(|row| row.sent == 0)
+    }
+
+    /// Whether a row was given out in part.
+    fn is_half_sent(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|row| row.sent > 0)
+    }
+
+    /// The moment at which its client may have to go on inside a row, unless it was held long enough already.
+    fn inside_row(&self, now: Duration) -> Option<Moment<E>> {
+        let inside = self.began_inside || self.is_half_sent();
+        let is_held = inside && !self.hosted.region.is_closed() && now < self.ends();
+        is_held.then(|| Moment {
+            at: self.scanner.read_point().clone(),
+            opened: self.opened,
+        })
+    }
+
+    /// Whether the region, once all of it was read, has stored rows behind the last one that gave something out.
+    pub(crate) fn has_hidden_behind(&self) -> bool {
+        self.hidden_behind
     }
 
     fn is_late(&self, env: &E, budget: &Budget) -> bool {
@@ -171,6 +209,7 @@ impl<E: Env> OpenScanner<E> {
 
     /// Reads the next row into `ahead`; false at the end, or when the time is up.
     async fn read_ahead(&mut self, env: &E, budget: &Budget, answer: &mut Answer) -> Result<bool> {
+        let read_before = self.scanner.bytes_read();
         while !self.exhausted {
             if self.is_late(env, budget) {
                 // A filter may reject for very long: the client must hear from us in time.
@@ -195,10 +234,13 @@ impl<E: Env> OpenScanner<E> {
                     break;
                 }
             };
-            let cells =
-                read::limit_per_family(cells, self.scan.store_limit, self.scan.store_offset);
             if !cells.is_empty() {
-                self.ahead = Some(Row { cells, sent: 0 });
+                self.hidden_behind = false;
+                self.ahead = Some(Row {
+                    cells,
+                    sent: 0,
+                    bytes_read: self.scanner.bytes_read() - read_before,
+                });
                 return Ok(true);
             }
         }
@@ -208,10 +250,20 @@ impl<E: Env> OpenScanner<E> {
     /// What passes of the next stored row; `None` if it has nothing to show, and at the end.
     async fn read_row(&mut self) -> Result<Option<Filtered>> {
         let Some(filter) = &mut self.filter else {
-            let row = self.scanner.next_row().await?;
-            self.exhausted |= row.is_none();
-            return Ok(row.map(Filtered::Row));
+            let all = PerFamily {
+                limit: self.scan.store_limit,
+                offset: self.scan.store_offset,
+            };
+            let step = self.scanner.next_step(&mut |_| Choice::Read).await?;
+            self.exhausted |= matches!(step, Step::End);
+            self.hidden_behind |= !matches!(step, Step::Empty | Step::End);
+            return Ok(match step {
+                Step::Row(cells) => Some(Filtered::Row(all.keep(cells))),
+                Step::Hidden | Step::Empty | Step::Passed | Step::End => None,
+            });
         };
+        // HBase sees a row behind the last one unless the filter had ended before it was asked about that row.
+        let was_over = filter.is_over();
         let mut start = Start::Pass;
         let mut choose = |row: &Bytes| {
             let (choice, said) = filter.choose(row);
@@ -219,6 +271,7 @@ impl<E: Env> OpenScanner<E> {
             choice
         };
         let step = self.scanner.next_step(&mut choose).await?;
+        self.hidden_behind |= !was_over && !matches!(step, Step::Empty | Step::End);
         Ok(match (step, start) {
             (Step::End, _) => {
                 self.exhausted = true;
@@ -227,7 +280,7 @@ impl<E: Env> OpenScanner<E> {
             (_, Start::End) => Some(Filtered::End),
             (Step::Row(cells), _) => Some(filter.rest(cells)),
             (Step::Passed, _) => Some(Filtered::Nothing),
-            (Step::Empty, _) => None,
+            (Step::Hidden | Step::Empty, _) => None,
         })
     }
 
@@ -255,11 +308,16 @@ impl<E: Env> OpenScanner<E> {
             left[..count].to_vec()
         };
         row.sent += count;
+        let bytes_read = std::mem::take(&mut row.bytes_read);
         if !partial {
             answer.rows += 1;
             self.ahead = None;
         }
-        answer.parts.push(Part { cells, partial });
+        answer.parts.push(Part {
+            cells,
+            partial,
+            bytes_read,
+        });
         bytes
     }
 }
@@ -278,8 +336,21 @@ pub(crate) struct Scanners<E: Env> {
     prefix: u64,
 }
 
+/// A moment of a region that is held for scanners.
+#[derive(Clone)]
+pub(crate) struct Moment<E: Env> {
+    pub(crate) at: ReadPoint<E>,
+    /// When the first scanner was opened at it (monotone clock): the age of all.
+    pub(crate) opened: Duration,
+}
+
+/// A region's name, and the sequence number of a moment of it.
+type MomentName = (EncodedName, u64);
+
 struct Inner<E: Env> {
     slots: BTreeMap<u64, Slot<E>>,
+    /// Read points of scanners that have gone and whose clients may be inside a row, each until the monotone clock shows a time.
+    kept: BTreeMap<MomentName, (Moment<E>, Duration)>,
     closed: VecDeque<(u64, u64)>,
     /// Scanners whose regions have gone from here.
     orphaned: VecDeque<u64>,
@@ -296,6 +367,26 @@ fn unknown(id: u64) -> Error {
     )
 }
 
+impl<E: Env> Inner<E> {
+    /// Keeps the read point of a scanner whose client may be inside a row; what had to go for it.
+    fn keep(&mut self, scanner: &OpenScanner<E>, now: Duration) -> Option<(Moment<E>, Duration)> {
+        let moment = scanner.inside_row(now)?;
+        let name = (
+            scanner.hosted.region.info().encoded_name(),
+            moment.at.sequence(),
+        );
+        let mut gone = None;
+        if self.kept.len() >= KEPT_MAX && !self.kept.contains_key(&name) {
+            let oldest = self.kept.iter().min_by_key(|(_, (_, until))| *until);
+            let oldest = oldest.map(|(name, _)| name.clone());
+            gone = oldest.and_then(|name| self.kept.remove(&name));
+        }
+        let lease = Duration::from_millis(limits::SCANNER_LEASE_MS);
+        let until = (now + lease).min(scanner.ends());
+        self.kept.insert(name, (moment, until)).or(gone)
+    }
+}
+
 /// What a call on a scanner's id finds.
 pub(crate) enum Taken<E: Env> {
     Open(Box<OpenScanner<E>>),
@@ -307,6 +398,7 @@ impl<E: Env> Scanners<E> {
     pub(crate) fn new(prefix: u32) -> Self {
         let inner = Inner {
             slots: BTreeMap::new(),
+            kept: BTreeMap::new(),
             closed: VecDeque::new(),
             orphaned: VecDeque::new(),
             next: 1,
@@ -394,26 +486,69 @@ impl<E: Env> Scanners<E> {
         }
     }
 
-    /// Drops scanners whose lease has run out, or which are too old.
+    /// Forgets a scanner that is at hand, as [`Self::remove`] does. If its client may be inside a row its read point is kept for one
+    /// more lease: the next scanner goes on in that row, and what it adds must be of the same moment (INV-6).
+    pub(crate) fn retire(
+        &self,
+        id: u64,
+        scanner: &OpenScanner<E>,
+        ended: Option<u64>,
+        now: Duration,
+    ) {
+        self.remove(id, ended);
+        // Dropped outside the lock: a snapshot may be released.
+        let _replaced = self.inner().keep(scanner, now);
+    }
+
+    /// The read point that a scanner of this region had, while it is kept.
+    pub(crate) fn kept(&self, name: &EncodedName, sequence: u64) -> Option<Moment<E>> {
+        let inner = self.inner();
+        let (moment, _) = inner.kept.get(&(name.clone(), sequence))?;
+        Some(moment.clone())
+    }
+
+    /// Drops scanners whose lease has run out, or which are too old, and read points that were kept long enough.
     pub(crate) fn expire(&self, now: Duration) {
+        let mut released = Vec::new();
         let expired: Vec<Slot<E>> = {
             let mut inner = self.inner();
+            let over: Vec<MomentName> = inner
+                .kept
+                .iter()
+                .filter(|(_, (_, until))| *until <= now)
+                .map(|(name, _)| name.clone())
+                .collect();
+            released.extend(over.iter().filter_map(|name| inner.kept.remove(name)));
             let ids: Vec<u64> = inner
                 .slots
                 .iter()
                 .filter(|(_, slot)| matches!(slot, Slot::Idle(_, until) if *until <= now))
                 .map(|(id, _)| *id)
                 .collect();
-            ids.iter().filter_map(|id| inner.slots.remove(id)).collect()
+            let slots: Vec<Slot<E>> = ids.iter().filter_map(|id| inner.slots.remove(id)).collect();
+            for slot in &slots {
+                if let Slot::Idle(scanner, _) = slot {
+                    released.extend(inner.keep(scanner, now));
+                }
+            }
+            slots
         };
         // Dropped outside the lock: a scanner's end releases its snapshot.
-        drop(expired);
+        drop((expired, released));
     }
 
     /// Drops the idle scanners of a region that closes.
     pub(crate) fn drop_region(&self, name: &EncodedName) {
+        let mut released = Vec::new();
         let dropped: Vec<Slot<E>> = {
             let mut inner = self.inner();
+            let of_region: Vec<MomentName> = inner
+                .kept
+                .keys()
+                .filter(|(region, _)| region == name)
+                .cloned()
+                .collect();
+            released.extend(of_region.iter().filter_map(|name| inner.kept.remove(name)));
             let ids: Vec<u64> = inner
                 .slots
                 .iter()
@@ -427,7 +562,7 @@ impl<E: Env> Scanners<E> {
             inner.orphaned.drain(..over);
             ids.iter().filter_map(|id| inner.slots.remove(id)).collect()
         };
-        drop(dropped);
+        drop((dropped, released));
     }
 }
 

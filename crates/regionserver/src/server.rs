@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::apply::Terms;
 use crate::dispatch::Dispatch;
+use crate::rate::Rate;
 use crate::regions::Regions;
 use crate::requests::close_region::{self, Closing};
 use crate::scanners::Scanners;
@@ -64,6 +65,8 @@ pub(crate) struct Server<E: Env> {
     pub(crate) session: Session,
     pub(crate) regions: Regions<E>,
     pub(crate) scanners: Scanners<E>,
+    /// Of rows read and written.
+    pub(crate) rate: Rate,
     /// Highest epoch of a master that gave us an order (C19).
     master_epoch: AtomicU64,
     stop: watch::Sender<bool>,
@@ -165,6 +168,7 @@ impl<E: Env> RegionServer<E> {
         let server = Arc::new(Server {
             regions: Regions::new(env.clone()),
             scanners: Scanners::new(scanner_prefix),
+            rate: Rate::default(),
             env: env.clone(),
             store,
             cluster_id,
@@ -289,7 +293,9 @@ async fn expire_leases<E: Env>(server: Arc<Server<E>>) {
     let pause = Duration::from_millis(limits::SCANNER_LEASE_MS / 6);
     loop {
         server.env.clock().sleep(pause).await;
-        server.scanners.expire(server.env.clock().mono());
+        let now = server.env.clock().mono();
+        server.scanners.expire(now);
+        server.rate.look(now, server.regions.requests());
     }
 }
 

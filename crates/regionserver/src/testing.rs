@@ -165,6 +165,7 @@ pub(crate) fn whole() -> Scan {
         need_cursor_result: false,
         mvcc_read_point: 0,
         caching: 0,
+        query_metrics: false,
     }
 }
 

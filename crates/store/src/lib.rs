@@ -48,6 +48,6 @@ pub use log::{Follower, LogBatch, LogChange};
 pub use owner::stand_by;
 #[cfg(feature = "planted-faults")]
 pub use planted::Planted;
-pub use region::{ReadPoint, Region, RegionLoad};
+pub use region::{Found, ReadPoint, Region, RegionLoad};
 pub use scan::{Choice, RowRange, Scanner, Step};
 pub use store::{RegionSpec, Store, StoreConfig, WalSync};

@@ -14,7 +14,7 @@ use crate::error::from_slatedb;
 use crate::key;
 use crate::planted::Planted;
 use crate::read::{self, RowRead};
-use crate::region::RegionShared;
+use crate::region::{Found, RegionShared};
 use crate::store::WalSync;
 use crate::write;
 
@@ -85,6 +85,8 @@ pub struct RowLocks<E: Env> {
     held: Vec<Held>,
     /// The highest sequence number that may have been seen through these locks.
     seen: AtomicU64,
+    /// Bytes of stored keys and values that were read.
+    bytes_read: AtomicU64,
     _open: OwnedSemaphorePermit,
 }
 
@@ -119,6 +121,7 @@ impl<E: Env> RowLocks<E> {
             rows,
             held,
             seen: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
             _open: open,
         })
     }
@@ -174,14 +177,25 @@ impl<E: Env> RowLocks<E> {
             first_columns: None,
         };
         // The lock keeps others away: an entry is what the last write left, as the memory level shows it.
-        if let Some((cells, seen)) = at.cached_locked(&self.region.rows)? {
+        if let Some((found, seen)) = at.cached_locked(&self.region.rows)? {
             self.seen.fetch_max(seen, Ordering::SeqCst);
-            return Ok(cells);
+            return Ok(self.take(found));
         }
         let fill = read::Fill::begin(&self.region, row);
         let snapshot = database.snapshot()?;
         self.seen.fetch_max(snapshot.seq(), Ordering::SeqCst);
-        at.stored(&snapshot, fill.as_ref()).await
+        Ok(self.take(at.stored(&snapshot, fill.as_ref()).await?))
+    }
+
+    fn take(&self, found: Found) -> Vec<Cell> {
+        self.bytes_read
+            .fetch_add(found.bytes_read, Ordering::Relaxed);
+        found.cells
+    }
+
+    /// Bytes of the stored keys and values of cells that [`Self::read`] has looked at.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     /// Whether the operation with this nonce was done on the row, unless that was certainly more than 30 minutes ago (C7).

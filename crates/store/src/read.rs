@@ -16,7 +16,7 @@ use slatedb::{DbIterator, DbSnapshot, KeyValue};
 use crate::error::from_slatedb;
 use crate::key::{self, Place, RowCodec};
 use crate::packed::{self, Packed, StoredCell};
-use crate::region::RegionShared;
+use crate::region::{Found, RegionShared};
 use crate::retain::{self, Markers, Purpose, Rules, retain};
 use crate::row_cache::{CachedRows, Ticket};
 
@@ -123,6 +123,11 @@ impl FamilyCells {
             Place::Nonce => {}
         }
         Ok(())
+    }
+
+    /// Whether nothing is stored, neither cells nor markers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packed.is_empty() && self.overflow.is_empty()
     }
 
     /// Whether the packed value, or its absence, is all there is.
@@ -249,6 +254,11 @@ pub(crate) fn columns_shown(
 pub(crate) struct RowBudget(usize);
 
 impl RowBudget {
+    /// Bytes so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.0 as u64
+    }
+
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         self.0 += bytes;
         if self.0 > limits::ROW_BYTES_MAX {
@@ -348,49 +358,62 @@ impl<'a> RowRead<'a> {
         Ok(Some(out))
     }
 
+    /// The same, where that family is all that is asked for.
+    pub(crate) fn only(
+        &self,
+        wanted: &Wanted<'_>,
+        key: &Bytes,
+        value: Option<Bytes>,
+    ) -> Result<Option<Found>> {
+        let bytes_read = value.as_ref().map_or(0, |value| key.len() + value.len()) as u64;
+        let cells = self.packed(wanted, value)?;
+        Ok(cells.map(|cells| Found { cells, bytes_read }))
+    }
+
     /// What the row cache answers, if it holds all that is asked for, durable and of one moment (C2).
-    pub(crate) fn cached(&self, fill: Option<&Fill<'_>>) -> Result<Option<Vec<Cell>>> {
+    pub(crate) fn cached(&self, fill: Option<&Fill<'_>>) -> Result<Option<Found>> {
         let Some(fill) = fill else {
             return Ok(None);
         };
         // With the ticket all of the row is durable.
         let entry = |key: &Bytes| fill.rows.get(key, || u64::MAX);
-        let cells = self.of_entries(entry)?;
-        Ok(cells.filter(|_| fill.rows.holds(fill.ticket)))
+        let found = self.of_entries(entry)?;
+        Ok(found.filter(|_| fill.rows.holds(fill.ticket)))
     }
 
     /// The same, durable or not, for who holds the row's lock; with the highest sequence number that was seen.
-    pub(crate) fn cached_locked(&self, rows: &CachedRows) -> Result<Option<(Vec<Cell>, u64)>> {
+    pub(crate) fn cached_locked(&self, rows: &CachedRows) -> Result<Option<(Found, u64)>> {
         let mut seen = 0;
-        let cells = self.of_entries(|key| {
+        let found = self.of_entries(|key| {
             let entry = rows.get_locked(key)?;
             seen = seen.max(entry.sequence);
             Some(entry.value)
         })?;
-        Ok(cells.map(|cells| (cells, seen)))
+        Ok(found.map(|found| (found, seen)))
     }
 
     fn of_entries(
         &self,
         mut entry: impl FnMut(&Bytes) -> Option<Option<Bytes>>,
-    ) -> Result<Option<Vec<Cell>>> {
+    ) -> Result<Option<Found>> {
         let wanted = self.wanted()?;
         if self.query.raw {
             return Ok(None);
         }
         let prefix = self.codec.prefix(self.row);
-        let mut out = Vec::new();
+        let mut all = Found::default();
         for family in &wanted {
             let key = key::packed(&prefix, family.family.id);
             let Some(value) = entry(&key) else {
                 return Ok(None);
             };
-            let Some(cells) = self.packed(family, value)? else {
+            let Some(found) = self.only(family, &key, value)? else {
                 return Ok(None);
             };
-            out.extend(cells);
+            all.cells.extend(found.cells);
+            all.bytes_read += found.bytes_read;
         }
-        Ok(Some(out))
+        Ok(Some(all))
     }
 
     /// What the database shows at a snapshot.
@@ -398,6 +421,20 @@ impl<'a> RowRead<'a> {
         &self,
         snapshot: &DbSnapshot,
         fill: Option<&Fill<'_>>,
+    ) -> Result<Found> {
+        let mut budget = RowBudget::default();
+        let cells = self.stored_cells(snapshot, fill, &mut budget).await?;
+        Ok(Found {
+            cells,
+            bytes_read: budget.taken(),
+        })
+    }
+
+    async fn stored_cells(
+        &self,
+        snapshot: &DbSnapshot,
+        fill: Option<&Fill<'_>>,
+        budget: &mut RowBudget,
     ) -> Result<Vec<Cell>> {
         let (query, now) = (self.query, self.now);
         let wanted = self.wanted()?;
@@ -407,9 +444,8 @@ impl<'a> RowRead<'a> {
             // Such a row cannot have been written.
             return Ok(out);
         }
-        let mut budget = RowBudget::default();
         if wanted.len() > GETS_MAX {
-            let mut families = whole_row(snapshot, &prefix, query, &mut budget).await?;
+            let mut families = whole_row(snapshot, &prefix, query, budget).await?;
             for family in &wanted {
                 let cells = families.remove(&family.family.id).unwrap_or_default();
                 if let (Some(fill), true) = (fill, query.cache_blocks && cells.is_packed()) {
@@ -426,7 +462,7 @@ impl<'a> RowRead<'a> {
                 .get_with_options(&key, &read_options(query))
                 .await
                 .map_err(|e| from_slatedb(&e))?;
-            budget.take(value.as_ref().map_or(0, Bytes::len))?;
+            budget.take(value.as_ref().map_or(0, |value| key.len() + value.len()))?;
             if let Some(cells) = self.packed(family, value.clone())? {
                 if let (Some(fill), true) = (fill, query.cache_blocks) {
                     fill.rows.fill(fill.ticket, key, value.as_ref());
@@ -444,11 +480,11 @@ impl<'a> RowRead<'a> {
             match self.first_columns.filter(|_| !query.raw) {
                 None => {
                     columns
-                        .load(snapshot, &prefix, query, &mut budget, &mut cells)
+                        .load(snapshot, &prefix, query, budget, &mut cells)
                         .await?;
                 }
                 Some(first) => {
-                    self.load_first(snapshot, &prefix, family, first, &mut budget, &mut cells)
+                    self.load_first(snapshot, &prefix, family, first, budget, &mut cells)
                         .await?;
                 }
             }

@@ -80,6 +80,15 @@ impl<E: Env> ReadPoint<E> {
     }
 }
 
+/// What was found of one row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Its cells, in HBase's order.
+    pub cells: Vec<Cell>,
+    /// Bytes of the stored keys and values that the answer was made from, wherever they lay.
+    pub bytes_read: u64,
+}
+
 /// Load and size of a region, for `GetRegionLoad` and for decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RegionLoad {
@@ -281,7 +290,7 @@ impl<E: Env> Region<E> {
     /// # Errors
     /// `WrongRegion`, `NoSuchColumnFamily`, `NotServingRegion` once closed, `RowTooBig`, `Corrupt`, `Io`.
     pub async fn get(&self, row: &[u8], query: &Query) -> Result<Vec<Cell>> {
-        self.get_first(row, query, None).await
+        Ok(self.get_first(row, query, None).await?.cells)
     }
 
     /// As [`Self::get`], for a caller that looks only at so many first columns of each family: a wide row may be answered without the
@@ -294,7 +303,7 @@ impl<E: Env> Region<E> {
         row: &[u8],
         query: &Query,
         first_columns: Option<u32>,
-    ) -> Result<Vec<Cell>> {
+    ) -> Result<Found> {
         self.check_row(row)?;
         let database = &self.shared.database;
         let _open = database.begin().await?;
@@ -308,13 +317,13 @@ impl<E: Env> Region<E> {
             first_columns,
         };
         if let [only] = &at.wanted()?[..]
-            && let Some(cells) = self.get_packed(&at, only).await?
+            && let Some(found) = self.get_packed(&at, only).await?
         {
-            return Ok(cells);
+            return Ok(found);
         }
         let fill = read::Fill::begin(&self.shared, row);
-        if let Some(cells) = at.cached(fill.as_ref())? {
-            return Ok(cells);
+        if let Some(found) = at.cached(fill.as_ref())? {
+            return Ok(found);
         }
         let snapshot = database.durable_snapshot().await?;
         at.stored(&snapshot, fill.as_ref()).await
@@ -322,17 +331,17 @@ impl<E: Env> Region<E> {
 
     /// One family that is packed: one lookup, whose one moment is chosen by SlateDB among the durable ones. `None` if it takes
     /// more, which must then be read at one moment (C2).
-    async fn get_packed(&self, at: &RowRead<'_>, only: &Wanted<'_>) -> Result<Option<Vec<Cell>>> {
+    async fn get_packed(&self, at: &RowRead<'_>, only: &Wanted<'_>) -> Result<Option<Found>> {
         let prefix = at.codec.prefix(at.row);
         let key = key::packed(&prefix, only.family.id);
         if at.row.is_empty() || at.row.len() > limits::ROW_MAX || key.len() > key::KEY_MAX {
-            return Ok(Some(Vec::new()));
+            return Ok(Some(Found::default()));
         }
         let (database, rows) = (&self.shared.database, &self.shared.rows);
         if !at.query.raw
             && let Some(value) = rows.get(&key, || database.durable())
         {
-            return at.packed(only, value);
+            return at.only(only, &key, value);
         }
         let ticket = rows.ticket(&prefix, database.durable());
         database.tell_durable();
@@ -345,11 +354,11 @@ impl<E: Env> Region<E> {
             .get_with_options(&key, &options)
             .await
             .map_err(|e| from_slatedb(&e))?;
-        let cells = at.packed(only, value.clone())?;
-        if let (Some(ticket), Some(_), true) = (ticket, &cells, at.query.cache_blocks) {
+        let found = at.only(only, &key, value.clone())?;
+        if let (Some(ticket), Some(_), true) = (ticket, &found, at.query.cache_blocks) {
             rows.fill(ticket, key, value.as_ref());
         }
-        Ok(cells)
+        Ok(found)
     }
 
     /// As [`Self::get`], at a read point.
@@ -368,7 +377,7 @@ impl<E: Env> Region<E> {
             now: database.clock.wall_ms(),
             first_columns: None,
         };
-        read.stored(&at.snapshot, None).await
+        Ok(read.stored(&at.snapshot, None).await?.cells)
     }
 
     /// Rows of a range in either order, at a read point. The range is not cut to the region: no other rows are here.

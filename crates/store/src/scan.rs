@@ -88,7 +88,9 @@ pub enum Choice {
 pub enum Step {
     /// Its cells, in HBase's order; never empty.
     Row(Vec<Cell>),
-    /// It was read and has nothing to show.
+    /// It was read and shows nothing, but has stored cells or markers of the families that are asked for.
+    Hidden,
+    /// It has nothing of what is asked for.
     Empty,
     /// It was not wanted.
     Passed,
@@ -115,6 +117,8 @@ pub struct Scanner<E: Env> {
     read_ahead: usize,
     /// Of each family the first so many columns are enough.
     first_columns: Option<u32>,
+    /// Bytes of stored keys and values of the rows behind it.
+    bytes_read: u64,
     done: bool,
 }
 
@@ -142,6 +146,7 @@ impl<E: Env> Scanner<E> {
             passed: 0,
             read_ahead: READ_AHEAD,
             first_columns: None,
+            bytes_read: 0,
         })
     }
 
@@ -161,6 +166,11 @@ impl<E: Env> Scanner<E> {
         &self.at
     }
 
+    /// Bytes of the stored keys and values of the rows it has left behind, wherever they lay and whatever came of them.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
     /// The next row that has something to show; cells in HBase's order.
     ///
     /// # Errors
@@ -169,7 +179,7 @@ impl<E: Env> Scanner<E> {
         loop {
             match self.next_step(&mut |_| Choice::Read).await? {
                 Step::Row(cells) => return Ok(Some(cells)),
-                Step::Empty | Step::Passed => {}
+                Step::Hidden | Step::Empty | Step::Passed => {}
                 Step::End => return Ok(None),
             }
         }
@@ -203,8 +213,10 @@ impl<E: Env> Scanner<E> {
             .prefix_len(&first.key)
             .ok_or_else(|| Error::corrupt("a stored key has no row"))?;
         let prefix = first.key.slice(..len);
+        let size = (first.key.len() + first.value.len()) as u64;
         // Backwards the marks of nonces come first, though cells may follow.
         if !self.reversed && key::place(first.key.slice(len..))? == Place::Nonce {
+            self.bytes_read += size;
             self.pass(&prefix).await?;
             return Ok(Step::Empty);
         }
@@ -212,18 +224,17 @@ impl<E: Env> Scanner<E> {
         match choose(&row) {
             Choice::Read => {
                 self.passed = 0;
-                let cells = self.read(first, &prefix, &row).await?;
+                let step = self.read(first, &prefix, &row).await?;
                 self.skip_past(&prefix);
-                Ok(match cells.is_empty() {
-                    true => Step::Empty,
-                    false => Step::Row(cells),
-                })
+                Ok(step)
             }
             Choice::Pass => {
+                self.bytes_read += size;
                 self.pass(&prefix).await?;
                 Ok(Step::Passed)
             }
             Choice::PassUntil(next) => {
+                self.bytes_read += size;
                 self.pass_until(&prefix, &row, &next).await?;
                 Ok(Step::Passed)
             }
@@ -237,6 +248,7 @@ impl<E: Env> Scanner<E> {
                 self.ahead = Some(next);
                 break;
             }
+            self.bytes_read += (next.key.len() + next.value.len()) as u64;
         }
         self.skip_past(prefix);
         Ok(())
@@ -316,7 +328,7 @@ impl<E: Env> Scanner<E> {
 
     /// What a row shows whose first entry has been read, by one schema and at one moment. Of a wide family no more is read than the first
     /// columns that are enough.
-    async fn read(&mut self, first: KeyValue, prefix: &Bytes, row: &Bytes) -> Result<Vec<Cell>> {
+    async fn read(&mut self, first: KeyValue, prefix: &Bytes, row: &Bytes) -> Result<Step> {
         let (descriptor, query) = (self.region.descriptor(), Arc::clone(&self.query));
         let now = self.region.database.clock.wall_ms();
         let wanted = read::wanted(&descriptor, &query)?;
@@ -360,15 +372,22 @@ impl<E: Env> Scanner<E> {
             }
             next = self.next_entry().await?;
         }
+        self.bytes_read += budget.taken();
         let mut out = Vec::new();
+        let mut is_stored = false;
         for wanted in &wanted {
             if let Some(mut cells) = families.remove(&wanted.family.id) {
                 if self.reversed {
                     cells.overflow.reverse();
                 }
+                is_stored |= !cells.is_empty();
                 read::answer(row, wanted, &query, cells.merged(), now, &mut out);
             }
         }
-        Ok(out)
+        Ok(match (out.is_empty(), is_stored) {
+            (false, _) => Step::Row(out),
+            (true, true) => Step::Hidden,
+            (true, false) => Step::Empty,
+        })
     }
 }

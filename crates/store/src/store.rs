@@ -344,6 +344,16 @@ impl<E: Env> Store<E> {
         self.shared.start_code
     }
 
+    /// The memory that it was given, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.config.memory_bytes
+    }
+
+    /// Whether its files lie where other machines' do, too, and not just on this one.
+    pub fn is_shared(&self) -> bool {
+        self.shared.config.shared_store
+    }
+
     /// Largest write that one [`RowLocks::write`](crate::RowLocks::write) takes, bytes as the log counts them.
     pub fn write_bytes_max(&self) -> usize {
         self.shared.log.record_max()

@@ -93,4 +93,6 @@ pub struct Condition {
     pub filter: Option<EncodedFilter>,
     /// Which cells are looked at.
     pub time_range: TimeRange,
+    /// Whether the answer shall say how much was read.
+    pub query_metrics: bool,
 }

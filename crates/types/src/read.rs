@@ -110,6 +110,8 @@ pub struct Get {
     pub existence_only: bool,
     /// The old look-up form, refused by name as HBase 2.6 does.
     pub closest_row_before: bool,
+    /// Whether the answer shall say how much was read.
+    pub query_metrics: bool,
 }
 
 /// A read of a range of rows (`ScanRequest.scan`).
@@ -143,4 +145,6 @@ pub struct Scan {
     pub mvcc_read_point: u64,
     /// Rows per answer that the client has in mind; advisory.
     pub caching: u32,
+    /// Whether every result shall say how much was read for it.
+    pub query_metrics: bool,
 }

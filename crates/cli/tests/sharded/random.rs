@@ -265,6 +265,7 @@ impl Case {
                     }),
                     filter: None,
                     time_range: TimeRange::ALL,
+                    query_metrics: false,
                 };
                 let a = self
                     .sharded

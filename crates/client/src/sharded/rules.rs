@@ -223,6 +223,7 @@ impl<E: Env> RuleCenter<E> {
             comparator: Some(comparator(expected)),
             filter: None,
             time_range: TimeRange::ALL,
+            query_metrics: false,
         };
         match self
             .client

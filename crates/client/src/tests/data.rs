@@ -56,6 +56,7 @@ fn a_conditional_write_of_unknown_outcome_is_not_repeated() {
             comparator: None,
             filter: None,
             time_range: TimeRange::ALL,
+            query_metrics: false,
         };
         let mutation = |row: &str| Mutation {
             cells: vec![cell(row, "v")],

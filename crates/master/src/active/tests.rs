@@ -441,8 +441,8 @@ impl World for ModelWorld {
         }
     }
 
-    async fn loads(&self, _: &ServerName) -> Result<Vec<pb::RegionLoad>> {
-        Ok(Vec::new())
+    async fn loads(&self, _: &ServerName) -> Result<pb::ServerLoad> {
+        Ok(pb::ServerLoad::default())
     }
 
     async fn split_row(&self, _: &ServerName, region: &RegionInfo) -> Result<Option<Bytes>> {

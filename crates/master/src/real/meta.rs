@@ -241,6 +241,7 @@ fn whole_table() -> Scan {
         need_cursor_result: false,
         mvcc_read_point: 0,
         caching: ROWS_AT_ONCE,
+        query_metrics: false,
     }
 }
 

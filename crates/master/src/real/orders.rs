@@ -135,13 +135,16 @@ impl<E: Env> RealWorld<E> {
         Ok(response.best_split_row.filter(|row| !row.is_empty()))
     }
 
-    pub(super) async fn ask_loads(&self, server: &ServerName) -> Result<Vec<pb::RegionLoad>> {
+    pub(super) async fn ask_loads(&self, server: &ServerName) -> Result<pb::ServerLoad> {
         let param = cadastre_wire::encode(&pb::GetRegionLoadRequest::default());
         let (body, _) = self
             .call(server, Service::Admin, "GetRegionLoad", param, ASK_TIMEOUT)
             .await?;
         let response: pb::GetRegionLoadResponse = cadastre_wire::decode(body)?;
-        Ok(response.region_loads)
+        Ok(pb::ServerLoad {
+            region_loads: response.region_loads,
+            ..response.server_load.unwrap_or_default()
+        })
     }
 }
 

@@ -141,16 +141,19 @@ async fn live_servers<W: World>(
     active: &Active<W>,
     live: BTreeSet<ServerName>,
 ) -> Vec<pb::LiveServerInfo> {
-    let answers: BTreeMap<ServerName, Vec<pb::RegionLoad>> = futures::stream::iter(live)
+    let answers: BTreeMap<ServerName, pb::ServerLoad> = futures::stream::iter(live)
         .map(|server| async move {
-            let loads = match active.world().loads(&server).await {
-                Ok(loads) => loads,
+            let load = match active.world().loads(&server).await {
+                Ok(load) => load,
                 Err(error) => {
                     tracing::warn!(%server, %error, "a server does not tell its load");
-                    assigned(active, &server)
+                    pb::ServerLoad {
+                        region_loads: assigned(active, &server),
+                        ..Default::default()
+                    }
                 }
             };
-            (server, loads)
+            (server, load)
         })
         .buffer_unordered(ASKED_AT_ONCE)
         .collect()
@@ -158,24 +161,24 @@ async fn live_servers<W: World>(
     let now = active.world().wall_ms();
     answers
         .into_iter()
-        .map(|(server, region_loads)| {
-            let sum =
-                |count: fn(&pb::RegionLoad) -> u64| region_loads.iter().map(count).sum::<u64>();
+        .map(|(server, load)| {
+            let sum = |count: fn(&pb::RegionLoad) -> u64| {
+                load.region_loads.iter().map(count).sum::<u64>()
+            };
             let reads = sum(pb::RegionLoad::read_requests_count);
             let writes = sum(pb::RegionLoad::write_requests_count);
             pb::LiveServerInfo {
                 server: convert::server_name_pb(&server),
                 server_load: pb::ServerLoad {
-                    // Requests per second need two looks at the counters; nobody looked before.
-                    number_of_requests: Some(0),
+                    number_of_requests: Some(load.number_of_requests()),
                     total_number_of_requests: Some(reads + writes),
                     read_requests_count: Some(reads),
                     write_requests_count: Some(writes),
-                    used_heap_mb: Some(0),
-                    max_heap_mb: Some(0),
+                    used_heap_mb: Some(load.used_heap_mb()),
+                    max_heap_mb: Some(load.max_heap_mb()),
                     report_start_time: Some(server.start_code),
                     report_end_time: Some(now),
-                    region_loads,
+                    region_loads: load.region_loads,
                     ..Default::default()
                 },
             }

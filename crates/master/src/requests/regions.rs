@@ -300,7 +300,7 @@ async fn oldest<W: World>(
     let live = active.world().servers().borrow().clone();
     let mut oldest: Option<u64> = None;
     for server in &live {
-        for load in active.world().loads(server).await? {
+        for load in active.world().loads(server).await?.region_loads {
             let encoded = EncodedName::from_specifier(&load.region_specifier.value);
             let of_table = active.with_catalog(|catalog| {
                 catalog

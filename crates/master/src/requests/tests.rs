@@ -1,6 +1,7 @@
 //! Calls as clients send them, on a master in a world in memory: answers, and the exceptions that clients act on.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use cadastre_rpc::Peer;
 use cadastre_types::{Code, FamilyDescriptor, RegionInfo, TableDescriptor, TableState};
@@ -16,6 +17,8 @@ fn call(method: &str, message: &impl Message) -> Call {
         cells: Bytes::new(),
         deadline: None,
         priority: 0,
+        arrived: Duration::ZERO,
+        started: Duration::ZERO,
         peer: Arc::new(Peer {
             user: "root".into(),
             codec: None,

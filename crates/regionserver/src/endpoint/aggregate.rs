@@ -126,6 +126,9 @@ async fn walk<E: Env>(
             state.take(&part.cells)?;
         }
         if !answer.more_in_region {
+            if scanner.has_hidden_behind() {
+                state.take_end();
+            }
             return Ok(None);
         }
         let now = env.clock().mono();
@@ -243,6 +246,12 @@ impl State {
         Ok(())
     }
 
+    /// Takes in that the last row was not known to be the last: HBase's endpoint asks once more where rows are stored behind it that
+    /// show nothing, and counts what it does not get as a row with averages and standard deviations, not with counts.
+    fn take_end(&mut self) {
+        self.rows += i64::from(self.function != Function::RowNum);
+    }
+
     fn keep(&mut self, value: Option<Number>, wins: Ordering) {
         if let Some(value) = value
             && self
@@ -333,6 +342,27 @@ mod tests {
         assert_eq!(of(Function::Median).first_part, [long(9), long(i64::MIN)]);
         let weighted = answer(Function::Median, true, rows);
         assert_eq!(weighted.first_part, [long(9), long(9)]);
+    }
+
+    #[test]
+    fn the_end_that_was_not_foreseen_counts_as_a_row_of_nothing() {
+        for function in [Function::Avg, Function::Std] {
+            let mut state = State::new(function, Interpreter::Long, Columns { weighted: false });
+            state.take(&row(&[3])).unwrap();
+            state.take_end();
+            let two = Bytes::copy_from_slice(&2_i64.to_be_bytes());
+            let answer = state.answer();
+            assert_eq!(answer.first_part[0], long(3));
+            assert_eq!(answer.second_part, Some(two), "{function:?}");
+        }
+        let mut count = State::new(
+            Function::RowNum,
+            Interpreter::Long,
+            Columns { weighted: false },
+        );
+        count.take(&row(&[3])).unwrap();
+        count.take_end();
+        assert_eq!(&count.answer().first_part[0][..], 1_i64.to_be_bytes());
     }
 
     #[test]

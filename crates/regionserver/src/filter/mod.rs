@@ -147,6 +147,48 @@ pub(crate) enum Filtered {
     End,
 }
 
+/// Cells of each family that a request wants of a row at most. HBase counts them where it reads the family: behind versions and the
+/// verdict on single cells, and before a filter thins out or drops whole rows; what comes behind the limit is not shown to the filter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PerFamily {
+    /// At most so many; one if it is 0, as HBase 2.6.4 looks only after it has taken a cell.
+    pub(crate) limit: Option<u32>,
+    /// Behind so many.
+    pub(crate) offset: u32,
+}
+
+impl PerFamily {
+    /// Whether the n-th cell of a family, counted from 1, is wanted.
+    fn wants(&self, n: u64) -> bool {
+        n > u64::from(self.offset) && n <= self.last()
+    }
+
+    /// The last cell of a family that is looked at, counted from 1.
+    fn last(&self) -> u64 {
+        self.limit.map_or(u64::MAX, |limit| {
+            u64::from(limit.max(1)) + u64::from(self.offset)
+        })
+    }
+
+    /// What is wanted of a row without a filter.
+    pub(crate) fn keep(&self, mut row: Vec<Cell>) -> Vec<Cell> {
+        if *self == Self::default() {
+            return row;
+        }
+        let mut family = Bytes::new();
+        let mut seen = 0_u64;
+        row.retain(|cell| {
+            if cell.family != family {
+                family = cell.family.clone();
+                seen = 0;
+            }
+            seen += 1;
+            self.wants(seen)
+        });
+        row
+    }
+}
+
 /// Begins a row by its key.
 pub(crate) fn begin_row(filter: &mut dyn Filter, row: &[u8]) -> Start {
     if filter.all_remaining_filtered() {
@@ -163,21 +205,31 @@ pub(crate) fn begin_row(filter: &mut dyn Filter, row: &[u8]) -> Start {
 }
 
 /// Puts one row, in HBase's order with up to the family's VERSIONS of each column, through a filter. `max_versions` is what the request
-/// asked for; it counts what the filter let through.
-pub(crate) fn apply(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -> Filtered {
+/// asked for; it counts what the filter let through, and so does `per_family`.
+pub(crate) fn apply(
+    filter: &mut dyn Filter,
+    row: Vec<Cell>,
+    max_versions: u32,
+    per_family: PerFamily,
+) -> Filtered {
     let Some(first) = row.first() else {
         return Filtered::Nothing;
     };
     match begin_row(filter, &first.row) {
-        Start::Pass => rest_of_row(filter, row, max_versions),
+        Start::Pass => rest_of_row(filter, row, max_versions, per_family),
         Start::Drop => Filtered::Nothing,
         Start::End => Filtered::End,
     }
 }
 
 /// Puts the cells of a row, whose key has passed, through a filter.
-pub(crate) fn rest_of_row(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -> Filtered {
-    let mut passed = cells_that_pass(filter, row, max_versions);
+pub(crate) fn rest_of_row(
+    filter: &mut dyn Filter,
+    row: Vec<Cell>,
+    max_versions: u32,
+    per_family: PerFamily,
+) -> Filtered {
+    let mut passed = cells_that_pass(filter, row, max_versions, per_family);
     if filter.needs_whole_row() {
         filter.row_cells(&mut passed);
         // Asked even for an empty row: a page counts it, a column value may be missing.
@@ -192,8 +244,14 @@ pub(crate) fn rest_of_row(filter: &mut dyn Filter, row: Vec<Cell>, max_versions:
     }
 }
 
-fn cells_that_pass(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -> Vec<Cell> {
+fn cells_that_pass(
+    filter: &mut dyn Filter,
+    row: Vec<Cell>,
+    max_versions: u32,
+    per_family: PerFamily,
+) -> Vec<Cell> {
     let mut passed = Vec::with_capacity(row.len());
+    let mut of_family = 0_u64;
     let mut column: Option<(Bytes, Bytes)> = None;
     let mut versions = 0;
     let mut step = Step::Cell;
@@ -213,6 +271,7 @@ fn cells_that_pass(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -
             _ => {
                 column = Some((cell.family.clone(), cell.qualifier.clone()));
                 versions = 0;
+                of_family = 0;
             }
         }
         // A filter that has ended the scan ends this row, too, with what it has let through so far.
@@ -226,10 +285,16 @@ fn cells_that_pass(filter: &mut dyn Filter, row: Vec<Cell>, max_versions: u32) -
         }
         versions += 1;
         if versions <= max_versions {
-            passed.push(filter.transform(cell));
+            of_family += 1;
+            if per_family.wants(of_family) {
+                passed.push(filter.transform(cell));
+            }
         } else {
             // One version more than is wanted is shown to the filter, which may take note of it; those behind it are not.
             step = step.max(Step::Column);
+        }
+        if of_family >= per_family.last() {
+            step = Step::Row;
         }
     }
     passed

@@ -1,5 +1,7 @@
 //! Filters by their meaning, on rows of a few cells.
 
+use std::collections::BTreeSet;
+
 use super::column::*;
 use super::list::{And, Or};
 use super::row::*;
@@ -36,7 +38,7 @@ fn row() -> Vec<Cell> {
 }
 
 fn values(filter: &mut dyn Filter, max_versions: u32) -> Vec<String> {
-    match apply(filter, row(), max_versions) {
+    match apply(filter, row(), max_versions, PerFamily::default()) {
         Filtered::Row(cells) => cells
             .iter()
             .map(|c| String::from_utf8_lossy(&c.value).into_owned())
@@ -74,7 +76,12 @@ fn a_filter_sees_one_version_more_than_is_wanted() {
     let sees = |value, max_versions| {
         let mut any_version = single(CompareOp::Equal, value, "x", false);
         any_version.latest_version_only = false;
-        match apply(&mut any_version, versions.clone(), max_versions) {
+        match apply(
+            &mut any_version,
+            versions.clone(),
+            max_versions,
+            PerFamily::default(),
+        ) {
             Filtered::Row(cells) => cells.len(),
             _ => 0,
         }
@@ -279,7 +286,10 @@ fn check_skips(make: impl Fn() -> Box<dyn Filter>) {
         ..row_cell()
     };
     let passes = |filter: &mut dyn Filter, row: &[u8]| {
-        matches!(apply(filter, vec![cell(row)], 1), Filtered::Row(_))
+        matches!(
+            apply(filter, vec![cell(row)], 1, PerFamily::default()),
+            Filtered::Row(_)
+        )
     };
     let rows = small_rows();
     let mut all = make();
@@ -432,4 +442,94 @@ fn filters_say_how_many_columns_they_look_at() {
     for (at, (filter, wanted)) in cases.iter().enumerate() {
         assert_eq!(filter.columns_wanted(), *wanted, "case {at}");
     }
+}
+
+fn cells(names: &[(&'static str, &'static str)]) -> Vec<Cell> {
+    let cells = names.iter();
+    cells
+        .map(|(family, qualifier)| cell(family, qualifier, 1, qualifier))
+        .collect()
+}
+
+fn names(cells: &[Cell]) -> Vec<String> {
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+    let cells = cells.iter();
+    cells
+        .map(|c| text(&c.family) + &text(&c.qualifier))
+        .collect()
+}
+
+fn limit(limit: Option<u32>, offset: u32) -> PerFamily {
+    PerFamily { limit, offset }
+}
+
+#[test]
+fn limits_count_per_family() {
+    let row = || cells(&[("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("b", "2")]);
+    let kept = |per_family: PerFamily| names(&per_family.keep(row()));
+    // With a filter that lets everything through, too.
+    let everything = || InclusiveStop {
+        stop: Bytes::from_static(b"z"),
+        reversed: false,
+        done: false,
+    };
+    let passed = |per_family: PerFamily| match apply(&mut everything(), row(), 1, per_family) {
+        Filtered::Row(cells) => names(&cells),
+        Filtered::Nothing => vec![],
+        Filtered::End => vec!["END".to_owned()],
+    };
+    for (per_family, expected) in [
+        (limit(Some(1), 1), &["a2", "b2"][..]),
+        (limit(None, 2), &["a3"]),
+        (limit(Some(2), 0), &["a1", "a2", "b1", "b2"]),
+        (limit(Some(0), 0), &["a1", "b1"]),
+        (limit(Some(0), 2), &["a3"]),
+        (limit(None, 3), &[]),
+        (limit(None, 0), &["a1", "a2", "a3", "b1", "b2"]),
+    ] {
+        assert_eq!(kept(per_family), expected, "{per_family:?}");
+        assert_eq!(passed(per_family), expected, "{per_family:?}");
+    }
+}
+
+/// As HBase's store scanner: cells are counted before a filter thins the row out, and what is behind the limit is never looked at.
+#[test]
+fn limits_come_before_whole_rows_are_thinned_out() {
+    let column = || Column {
+        family: Bytes::from_static(b"a"),
+        qualifier: Bytes::from_static(b"2"),
+    };
+    let single = |exclude: bool, value: &'static str| SingleColumnValue {
+        column: column(),
+        test: test(CompareOp::Equal, value),
+        drop_if_missing: true,
+        latest_version_only: true,
+        exclude,
+        found: false,
+        matched: false,
+    };
+    let row = || cells(&[("a", "1"), ("a", "2"), ("a", "3"), ("a", "4")]);
+    let passed = |filter: &mut dyn Filter, limit, offset| {
+        let per_family = PerFamily { limit, offset };
+        match apply(filter, row(), 1, per_family) {
+            Filtered::Row(cells) => names(&cells),
+            Filtered::Nothing => vec!["NOTHING".to_owned()],
+            Filtered::End => vec!["END".to_owned()],
+        }
+    };
+    // The column that is left out counts.
+    assert_eq!(passed(&mut single(true, "2"), Some(2), 0), ["a1"]);
+    assert_eq!(passed(&mut single(true, "2"), Some(2), 1), ["a3"]);
+    // Found though the offset leaves it out; missing where the limit does.
+    assert_eq!(passed(&mut single(false, "2"), Some(1), 2), ["a3"]);
+    assert_eq!(passed(&mut single(false, "2"), Some(1), 0), ["NOTHING"]);
+    assert_eq!(passed(&mut single(false, "other"), Some(4), 0), ["NOTHING"]);
+    let mut dependent = DependentColumn {
+        column: column(),
+        test: None,
+        drop_reference: true,
+        stamps: BTreeSet::new(),
+    };
+    assert_eq!(passed(&mut dependent, Some(2), 0), ["a1", "a3"]);
+    assert_eq!(passed(&mut dependent, Some(1), 0), ["NOTHING"]);
 }

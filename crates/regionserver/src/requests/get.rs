@@ -19,24 +19,25 @@ pub(crate) async fn get<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Result<
     let request: pb::GetRequest = param(call)?;
     let hosted = server.regions.find(&encoded_name(&request.region))?;
     let get = convert::get(&request.get)?;
-    let existence_only = get.existence_only;
     // Here, whichever core the region lives on: a lookup spawns no tasks, and two wake-ups cost more than it does.
-    let row = read::get(&server.env, &hosted, &get).await?;
+    let found = read::get(&server.env, &hosted, &get).await?;
+    let row = &found.cells;
     let in_block = call
         .peer
         .version
         .is_some_and(|version| version >= BLOCK_SINCE);
     let mut sink = CellSink::new(&call.peer);
-    let result = if existence_only {
+    let mut result = if get.existence_only {
         pb::Result {
             exists: Some(!row.is_empty()),
             ..Default::default()
         }
     } else if in_block {
-        sink.result(&row)
+        sink.result(row)
     } else {
-        convert::result_pb(&row)
+        convert::result_pb(row)
     };
+    result.metrics = read::query_metrics(get.query_metrics, found.bytes_read);
     let response = pb::GetResponse {
         result: Some(result),
     };

@@ -37,8 +37,17 @@ impl Action {
 enum Answer {
     Nothing,
     Cells(Vec<Cell>),
-    Exists(bool),
+    /// Of a get.
+    Read(Box<Read>),
     Called(pb::NameBytesPair),
+}
+
+/// What a get came to.
+struct Read {
+    cells: Vec<Cell>,
+    /// Only whether there are any is answered.
+    existence_only: bool,
+    metrics: Option<pb::QueryMetrics>,
 }
 
 /// What the actions of one region came to.
@@ -50,6 +59,7 @@ enum RegionAnswer {
         processed: bool,
         actions: usize,
         result: Option<Vec<Cell>>,
+        metrics: Option<pb::QueryMetrics>,
     },
 }
 
@@ -193,11 +203,13 @@ async fn run_atomic<E: Env>(
         (None, Some(first)) => first.row.clone(),
         (None, None) => return Err(Error::invalid("an atomic action without mutations")),
     };
+    let query_metrics = condition.as_ref().is_some_and(|it| it.query_metrics);
     let outcome = apply::atomic(env, hosted, &row, mutations, condition, terms).await?;
     Ok(RegionAnswer::Atomic {
         processed: outcome.processed,
         actions: count,
         result: outcome.result,
+        metrics: read::query_metrics(query_metrics, outcome.bytes_read),
     })
 }
 
@@ -226,13 +238,13 @@ async fn run_plain<E: Env>(
             Action::Get(get) => {
                 // Cached rows never make it wait: others on this core must get their turn all the same (C11).
                 tokio::task::coop::consume_budget().await;
-                let answer = read::get(env, hosted, &get).await.map(|row| {
-                    read_bytes += row.iter().map(Cell::key_value_len).sum::<usize>();
-                    if get.existence_only {
-                        Answer::Exists(!row.is_empty())
-                    } else {
-                        Answer::Cells(row)
-                    }
+                let answer = read::get(env, hosted, &get).await.map(|found| {
+                    read_bytes += found.cells.iter().map(Cell::key_value_len).sum::<usize>();
+                    Answer::Read(Box::new(Read {
+                        cells: found.cells,
+                        existence_only: get.existence_only,
+                        metrics: read::query_metrics(get.query_metrics, found.bytes_read),
+                    }))
                 });
                 answers[index] = Some(answer);
             }
@@ -274,6 +286,7 @@ fn region_result(
             processed,
             actions,
             result,
+            metrics,
         }) => {
             let mut entries: Vec<pb::ResultOrException> = (0..actions as u32)
                 .map(|index| pb::ResultOrException {
@@ -282,8 +295,11 @@ fn region_result(
                     ..Default::default()
                 })
                 .collect();
-            if let (Some(first), Some(cells)) = (entries.first_mut(), &result) {
-                first.result = Some(convert::result_pb(cells));
+            if let Some(first) = entries.first_mut() {
+                first.metrics = metrics;
+                if let Some(cells) = &result {
+                    first.result = Some(convert::result_pb(cells));
+                }
             }
             pb::RegionActionResult {
                 result_or_exception: entries,
@@ -324,11 +340,16 @@ fn action_result(
         Ok(Answer::Called(value)) => {
             entry.service_result = Some(pb::CoprocessorServiceResult { value: Some(value) });
         }
-        Ok(Answer::Exists(exists)) => {
-            entry.result = Some(pb::Result {
-                exists: Some(exists),
-                ..Default::default()
-            });
+        Ok(Answer::Read(read)) => {
+            let mut result = match read.existence_only {
+                true => pb::Result {
+                    exists: Some(!read.cells.is_empty()),
+                    ..Default::default()
+                },
+                false => sink.result(&read.cells),
+            };
+            result.metrics = read.metrics;
+            entry.result = Some(result);
         }
     }
     entry

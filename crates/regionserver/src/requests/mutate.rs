@@ -7,8 +7,8 @@ use cadastre_rpc::{Call, Reply};
 use cadastre_types::{MutationKind, Result};
 use cadastre_wire::{convert, pb};
 
-use crate::apply;
 use crate::server::Server;
+use crate::{apply, read};
 
 use super::{cell_reader, encoded_name, param, reply};
 
@@ -23,6 +23,7 @@ pub(crate) async fn mutate<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Resu
         .map(convert::condition)
         .transpose()?;
     let conditional = condition.is_some();
+    let query_metrics = condition.as_ref().is_some_and(|it| it.query_metrics);
     let terms = server.terms(call, request.nonce_group.unwrap_or(0));
     let grows = matches!(
         mutation.kind,
@@ -48,6 +49,6 @@ pub(crate) async fn mutate<E: Env>(server: &Arc<Server<E>>, call: &Call) -> Resu
     Ok(reply(&pb::MutateResponse {
         result: outcome.result.as_deref().map(convert::result_pb),
         processed: (conditional || !grows).then_some(outcome.processed),
-        ..Default::default()
+        metrics: read::query_metrics(query_metrics, outcome.bytes_read),
     }))
 }

@@ -11,9 +11,10 @@ use cadastre_store::RowRange;
 use cadastre_types::{Code, Error, Result, Scan, limits};
 use cadastre_wire::{convert, pb};
 
+use crate::filter::PerFamily;
 use crate::read::{self, CellSink, RowFilter};
 use crate::regions::Hosted;
-use crate::scanners::{Answer, Budget, OpenScanner, Taken};
+use crate::scanners::{Answer, Budget, Moment, OpenScanner, Part, Taken};
 use crate::server::Server;
 
 use super::{encoded_name, param, reply};
@@ -77,34 +78,64 @@ async fn open<E: Env>(
 ) -> Result<OpenScanner<E>> {
     let hosted = server.regions.find(&encoded_name(region))?;
     let env = server.env.clone();
+    let moment = match scan.mvcc_read_point {
+        0 => None,
+        sequence => {
+            let name = hosted.region.info().encoded_name();
+            server.scanners.kept(&name, sequence)
+        }
+    };
     server
         .regions
         .on_core(hosted.core, move || {
-            Box::pin(async move { open_here(&env, &hosted, scan).await })
+            Box::pin(async move { open_at(&env, &hosted, scan, moment).await })
         })
         .await
 }
 
-/// A scanner over a region; to be called on its core.
+/// A scanner over a region, as of now; to be called on its core.
 ///
 /// # Errors
-/// Unknown families, filters that cannot be or do not go with the scan; the store's.
+/// As [`open_at`].
 pub(crate) async fn open_here<E: Env>(
     env: &E,
     hosted: &Arc<Hosted<E>>,
     scan: Scan,
 ) -> Result<OpenScanner<E>> {
+    open_at(env, hosted, scan, None).await
+}
+
+/// The same, at a moment of the region if there is one.
+///
+/// # Errors
+/// Unknown families, filters that cannot be or do not go with the scan; the store's.
+async fn open_at<E: Env>(
+    env: &E,
+    hosted: &Arc<Hosted<E>>,
+    scan: Scan,
+    moment: Option<Moment<E>>,
+) -> Result<OpenScanner<E>> {
     read::check_query(&hosted.region.descriptor(), &scan.query)?;
     let mut query = scan.query.clone();
-    let filter = RowFilter::take_over(env, scan.filter.as_ref(), &mut query, scan.reversed)?;
+    let per_family = PerFamily {
+        limit: scan.store_limit,
+        offset: scan.store_offset,
+    };
+    let encoded = scan.filter.as_ref();
+    let filter = RowFilter::take_over(env, encoded, &mut query, per_family, scan.reversed)?;
     if scan.batch > 0 && filter.as_ref().is_some_and(RowFilter::needs_whole_row) {
         return Err(Error::invalid(
             "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
         ));
     }
     let region = &hosted.region;
-    let opened = env.clock().mono();
-    let at = region.read_point().await?;
+    let Moment { at, opened } = match moment {
+        Some(moment) => moment,
+        None => Moment {
+            opened: env.clock().mono(),
+            at: region.read_point().await?,
+        },
+    };
     let read_point = at.sequence();
     let mut scanner = region
         .scan(row_range(&scan), scan.reversed, query, at)
@@ -161,7 +192,8 @@ async fn run<E: Env>(
     if !opened {
         if let Err(error) = check_sequence(request, scanner.next_call_seq) {
             // HBase closes it: client and server disagree on what was sent.
-            server.scanners.remove(id, None);
+            let now = server.env.clock().mono();
+            server.scanners.retire(id, &scanner, None, now);
             return Err(error);
         }
         if request.next_call_seq.is_some() {
@@ -189,7 +221,12 @@ async fn run<E: Env>(
         .await;
     let (scanner, answer) = match walked {
         Ok((scanner, Ok(answer))) => (scanner, answer),
-        Ok((_, Err(error))) | Err(error) => {
+        Ok((scanner, Err(error))) => {
+            let now = server.env.clock().mono();
+            server.scanners.retire(id, &scanner, None, now);
+            return Err(broken(error));
+        }
+        Err(error) => {
             server.scanners.remove(id, None);
             return Err(broken(error));
         }
@@ -236,11 +273,13 @@ fn without_rows<E: Env>(
     }
     response.more_results = Some(true);
     response.more_results_in_region = Some(!request.close_scanner());
+    let now = server.env.clock().mono();
     if request.close_scanner() {
-        server.scanners.remove(id, Some(scanner.next_call_seq));
+        let ended = Some(scanner.next_call_seq);
+        server.scanners.retire(id, &scanner, ended, now);
         response.more_results = Some(false);
     } else {
-        server.scanners.put(id, scanner, server.env.clock().mono());
+        server.scanners.put(id, scanner, now);
     }
     reply(&response)
 }
@@ -301,13 +340,18 @@ fn answer_with_rows<E: Env>(
             .map(|row| pb::Cursor { row: Some(row) });
     }
     if request.track_scan_metrics() {
-        response.scan_metrics = Some(metrics(&answer));
+        let now = server.env.clock().mono();
+        response.scan_metrics = Some(metrics(call, &answer, now));
     }
     let cells = put_results(call, &mut response, &answer.parts);
+    let told = |part: &Part| read::query_metrics(scanner.scan.query_metrics, part.bytes_read);
+    response.query_metrics = answer.parts.iter().filter_map(told).collect();
+    let now = server.env.clock().mono();
     if answer.scan_over || limit_reached || !answer.more_in_region || request.close_scanner() {
-        server.scanners.remove(id, Some(scanner.next_call_seq));
+        let ended = Some(scanner.next_call_seq);
+        server.scanners.retire(id, &scanner, ended, now);
     } else {
-        server.scanners.put(id, scanner, server.env.clock().mono());
+        server.scanners.put(id, scanner, now);
     }
     Reply {
         body: cadastre_wire::encode(&response),
@@ -315,11 +359,7 @@ fn answer_with_rows<E: Env>(
     }
 }
 
-fn put_results(
-    call: &Call,
-    response: &mut pb::ScanResponse,
-    parts: &[crate::scanners::Part],
-) -> Bytes {
+fn put_results(call: &Call, response: &mut pb::ScanResponse, parts: &[Part]) -> Bytes {
     let mut sink = CellSink::new(&call.peer);
     for part in parts {
         if sink.uses_block() {
@@ -337,13 +377,9 @@ fn put_results(
     sink.finish()
 }
 
-fn metrics(answer: &Answer) -> pb::ScanMetrics {
-    let bytes: usize = answer
-        .parts
-        .iter()
-        .flat_map(|part| &part.cells)
-        .map(cadastre_types::Cell::key_value_len)
-        .sum();
+/// What HBase names so and can be told here. Which bytes came from files, from the cache or from memory the store does not say.
+fn metrics(call: &Call, answer: &Answer, now: Duration) -> pb::ScanMetrics {
+    let ms = |from: Duration, to: Duration| to.saturating_sub(from).as_millis() as u64;
     let pair = |name: &str, value: u64| pb::NameInt64Pair {
         name: Some(name.to_owned()),
         value: Some(value as i64),
@@ -352,7 +388,9 @@ fn metrics(answer: &Answer) -> pb::ScanMetrics {
         metrics: vec![
             pair("ROWS_SCANNED", answer.scanned),
             pair("ROWS_FILTERED", answer.filtered),
-            pair("BLOCK_BYTES_SCANNED", bytes as u64),
+            pair("BLOCK_BYTES_SCANNED", answer.bytes_read),
+            pair("RPC_SCAN_PROCESSING_TIME", ms(call.started, now)),
+            pair("RPC_SCAN_QUEUE_WAIT_TIME", ms(call.arrived, call.started)),
         ],
     }
 }

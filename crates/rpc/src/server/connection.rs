@@ -434,6 +434,8 @@ impl<E: Env, H: Handler> Connection<E, H> {
             cells: request.cells,
             deadline,
             priority: request.priority.unwrap_or(0),
+            arrived,
+            started,
             peer: Arc::clone(&self.peer),
         };
         let server = &self.server;

@@ -64,6 +64,10 @@ pub struct Call {
     pub deadline: Option<Duration>,
     /// HBase's priority; 0 = normal.
     pub priority: u32,
+    /// When its frame was read, on the clock's `mono`.
+    pub arrived: Duration,
+    /// When it was begun, on the clock's `mono`.
+    pub started: Duration,
     /// Who calls.
     pub peer: Arc<Peer>,
 }

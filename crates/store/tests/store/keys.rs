@@ -35,7 +35,7 @@ async fn count(region: &Region<RealEnv>, range: RowRange, reversed: bool) -> Opt
 async fn search(region: &Region<RealEnv>, key: &[u8], below: usize, above: usize) {
     for first in [None, Some(1)] {
         let got = region.get_first(key, &Query::default(), first).await;
-        assert!(got.is_ok_and(|cells| cells.is_empty()));
+        assert!(got.is_ok_and(|found| found.cells.is_empty()));
     }
     for reversed in [false, true] {
         for include in [false, true] {

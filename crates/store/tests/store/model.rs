@@ -387,7 +387,7 @@ async fn compare_first(region: &Region<FaultEnv>, expected: &Shown, max: u32) {
             let query = versions(max);
             let first = region.get_first(name.as_bytes(), &query, Some(columns));
             assert_eq!(
-                first_of(&show(&first.await.unwrap()), columns),
+                first_of(&show(&first.await.unwrap().cells), columns),
                 first_of(expected.get(&row).map_or(&[], Vec::as_slice), columns),
                 "row {row}, {columns} columns"
             );
@@ -677,7 +677,7 @@ fn of_a_wide_row_only_the_first_columns_are_read() {
             calls.fail(0);
             let cells = region.get_first(b"wide", &Query::default(), first).await;
             let by_get = calls.made();
-            let cells = cells.unwrap();
+            let cells = cells.unwrap().cells;
             assert_eq!(
                 cells.last().unwrap().value,
                 "g",

@@ -54,7 +54,7 @@ async fn chosen(
         };
         match scanner.next_step(&mut choose).await.unwrap() {
             Step::Row(cells) => found.push(number(&cells[0].row)),
-            Step::Empty | Step::Passed => {}
+            Step::Hidden | Step::Empty | Step::Passed => {}
             Step::End => return (found, asked),
         }
     }

@@ -333,6 +333,7 @@ pub fn condition(condition: &pb::Condition) -> Result<Condition> {
         comparator: condition.comparator.as_ref().map(encoded_comparator),
         filter,
         time_range: time_range(condition.time_range.as_ref())?,
+        query_metrics: condition.query_metrics_enabled(),
     })
 }
 
@@ -372,6 +373,6 @@ pub fn condition_pb(condition: &Condition) -> pb::Condition {
         comparator: condition.comparator.as_ref().map(comparator_pb),
         time_range: time_range_pb(condition.time_range),
         filter: condition.filter.as_ref().map(filter_pb),
-        query_metrics_enabled: None,
+        query_metrics_enabled: condition.query_metrics.then_some(true),
     }
 }

@@ -33,6 +33,7 @@ pub fn get(get: &pb::Get) -> Result<Get> {
         store_offset: count(get.store_offset),
         existence_only: get.existence_only(),
         closest_row_before: get.closest_row_before(),
+        query_metrics: get.query_metrics_enabled(),
     })
 }
 
@@ -50,6 +51,7 @@ pub fn get_pb(get: &Get) -> pb::Get {
         existence_only: get.existence_only.then_some(true),
         closest_row_before: get.closest_row_before.then_some(true),
         cf_time_range: family_time_ranges_pb(&get.query.family_time_ranges),
+        query_metrics_enabled: get.query_metrics.then_some(true),
         ..Default::default()
     }
 }
@@ -96,6 +98,7 @@ pub fn scan(scan: &pb::Scan) -> Result<Scan> {
         need_cursor_result: scan.need_cursor_result(),
         mvcc_read_point: scan.mvcc_read_point(),
         caching: count(scan.caching),
+        query_metrics: scan.query_metrics_enabled(),
     })
 }
 
@@ -126,6 +129,7 @@ pub fn scan_pb(scan: &Scan) -> pb::Scan {
         include_start_row: Some(scan.include_start_row),
         include_stop_row: Some(scan.include_stop_row),
         need_cursor_result: scan.need_cursor_result.then_some(true),
+        query_metrics_enabled: scan.query_metrics.then_some(true),
         ..Default::default()
     }
 }

@@ -564,7 +564,8 @@ const COUNT_MAX: u32 = i32::MAX as u32;
 prop_compose! {
     fn any_scan()(
         (start_row, stop_row) in (any_bytes(0, 9), any_bytes(0, 9)),
-        (include_start_row, include_stop_row, reversed, need_cursor_result) in any::<(bool, bool, bool, bool)>(),
+        (include_start_row, include_stop_row, reversed) in any::<(bool, bool, bool)>(),
+        (need_cursor_result, query_metrics) in any::<(bool, bool)>(),
         query in any_query(),
         raw: bool,
         filter in any_filter(),
@@ -577,7 +578,7 @@ prop_compose! {
         let query = Query { raw, ..query };
         Scan {
             start_row, include_start_row, stop_row, include_stop_row, reversed, query, filter, batch,
-            max_result_size, store_limit, store_offset, need_cursor_result, mvcc_read_point, caching,
+            max_result_size, store_limit, store_offset, need_cursor_result, mvcc_read_point, caching, query_metrics,
         }
     }
 }
@@ -632,9 +633,9 @@ proptest! {
         filter in any_filter(),
         store_limit in prop::option::of(0..=COUNT_MAX),
         store_offset in 0..=COUNT_MAX,
-        (existence_only, closest_row_before) in any::<(bool, bool)>(),
+        (existence_only, closest_row_before, query_metrics) in any::<(bool, bool, bool)>(),
     ) {
-        let one = Get { row, query, filter, store_limit, store_offset, existence_only, closest_row_before };
+        let one = Get { row, query, filter, store_limit, store_offset, existence_only, closest_row_before, query_metrics };
         prop_assert_eq!(get(&get_pb(&one)).unwrap(), one);
     }
 
@@ -672,8 +673,9 @@ proptest! {
         ]),
         (comparator, filter) in (any_filter(), any_filter()),
         time_range in any_range(),
+        query_metrics: bool,
     ) {
-        let one = Condition { row, family, qualifier, op, comparator, filter, time_range };
+        let one = Condition { row, family, qualifier, op, comparator, filter, time_range, query_metrics };
         prop_assert_eq!(condition(&condition_pb(&one)).unwrap(), one);
     }
 

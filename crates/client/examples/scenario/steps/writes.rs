@@ -91,6 +91,7 @@ impl<E: Env> Scenario<'_, E> {
             }),
             filter: None,
             time_range: TimeRange::ALL,
+            query_metrics: false,
         };
         let done = self
             .client

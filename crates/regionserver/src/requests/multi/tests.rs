@@ -14,6 +14,7 @@ fn gets() -> Vec<Action> {
         store_offset: 0,
         existence_only: false,
         closest_row_before: false,
+        query_metrics: false,
     };
     (0..GETS).map(|number| Action::Get(get(number))).collect()
 }
@@ -27,7 +28,7 @@ fn c11_many_gets_of_cached_rows_let_others_have_their_turn() {
         let turns = bench.turns_of_others(async {
             let answers = run_plain(&bench.env, &hosted, gets(), terms).await;
             let found = |answer: &Result<Answer>| {
-                matches!(answer, Ok(Answer::Cells(cells)) if cells.len() == 1)
+                matches!(answer, Ok(Answer::Read(read)) if read.cells.len() == 1)
             };
             assert_eq!(answers.iter().filter(|it| found(it)).count(), GETS);
         });
