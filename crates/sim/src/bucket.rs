@@ -41,6 +41,10 @@ pub(crate) use objects::{answer_get, clamp, describe, exists, lies_below, missin
 pub struct BucketConfig {
     /// One leg.
     pub leg: RangeInclusive<Duration>,
+    /// How likely the request leg of a change takes much longer: while one object is being written, others of the same node are.
+    pub slow_probability: f64,
+    /// How much longer.
+    pub slow: RangeInclusive<Duration>,
     /// How likely an operation fails, before or after its effect.
     pub failure_probability: f64,
     /// How likely a change that a dying node has sent lands later.
@@ -53,6 +57,8 @@ impl Default for BucketConfig {
     fn default() -> Self {
         Self {
             leg: Duration::from_micros(200)..=Duration::from_millis(2),
+            slow_probability: 0.0,
+            slow: Duration::from_millis(20)..=Duration::from_millis(500),
             failure_probability: 0.0,
             late_probability: 0.5,
             late: Duration::from_millis(1)..=Duration::from_millis(200),
@@ -134,14 +140,19 @@ struct Fate {
 }
 
 impl Bucket {
-    fn fate(&self) -> Fate {
+    fn fate(&self, changes: bool) -> Fate {
         let config = &self.inner.config;
         let mut data = self.data();
         let rng = &mut data.rng;
+        let slow = changes && rng.random_bool(config.slow_probability);
+        let more = match slow {
+            true => between(rng, &config.slow),
+            false => Duration::ZERO,
+        };
         let fails = rng.random_bool(config.failure_probability);
         let before = rng.random_bool(0.5);
         Fate {
-            request: between(rng, &config.leg),
+            request: between(rng, &config.leg) + more,
             answer: between(rng, &config.leg),
             fails_before: fails && before,
             fails_after: fails && !before,
@@ -169,7 +180,7 @@ impl SimStore {
         if !self.hub.is_alive(self.start) {
             return std::future::pending().await;
         }
-        let fate = self.bucket.fate();
+        let fate = self.bucket.fate(changes);
         let (tell, told) = oneshot::channel();
         let operation = Operation {
             bucket: self.bucket.clone(),

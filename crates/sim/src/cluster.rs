@@ -25,6 +25,7 @@ use cadastre_cli::node::{Node, NodeConfig};
 use cadastre_env::Env;
 use cadastre_store::WalSync;
 
+use crate::counters::counted;
 use crate::hub::locked;
 use crate::outcome::{store_config, sync_of};
 use crate::{
@@ -114,6 +115,14 @@ impl ClusterConfig {
 /// # Errors
 /// A violation of the model, a panic, no convergence, a livelock.
 pub fn run(config: &ClusterConfig) -> Result<Outcome, Failure> {
+    let (outcome, counters) = counted(|| run_world(config));
+    outcome.map(|outcome| Outcome {
+        counters,
+        ..outcome
+    })
+}
+
+fn run_world(config: &ClusterConfig) -> Result<Outcome, Failure> {
     let mut world = World::new(
         config.seed,
         WorldConfig {

@@ -25,6 +25,7 @@ compile_error!(
 mod bucket;
 mod clock;
 pub mod cluster;
+mod counters;
 mod disk;
 mod disk_bucket;
 mod env;

@@ -24,6 +24,8 @@ pub struct Outcome {
     pub failed: BTreeMap<String, u64>,
     /// Changes of regions that were answered, by kind.
     pub reshaped: BTreeMap<&'static str, u64>,
+    /// The product's counters, of a whole server only.
+    pub counters: BTreeMap<String, u64>,
     /// Answers that the model judged.
     pub checked: u64,
     /// Crashes and power cuts.
@@ -52,6 +54,7 @@ impl Outcome {
             answered,
             failed: failed.clone(),
             reshaped: BTreeMap::new(),
+            counters: BTreeMap::new(),
             checked,
             crashes: plan.faults().iter().filter(|(_, f)| is_end(f)).count(),
             exits: world.exits().iter().map(|exit| exit.why.clone()).collect(),

@@ -39,6 +39,9 @@ const OBJECTS_DIR: &str = "objects";
 /// How likely an operation of the bucket fails: now and then, as real ones do.
 const BUCKET_FAILS: f64 = 0.001;
 
+/// How likely a change of the bucket takes long.
+const BUCKET_SLOW: f64 = 0.05;
+
 /// How soon everything must be read after the last fault, in simulated time.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(300);
 
@@ -60,6 +63,9 @@ pub struct StorageConfig {
     pub faults_for: Duration,
     /// Which and how often.
     pub rates: FaultRates,
+    /// How likely a change of the bucket takes long. A manifest that is being written for so long meets crashes, and what other regions
+    /// do meanwhile to the log that they share.
+    pub slow_changes: f64,
     /// Writes are acknowledged before they are synced, and the power goes all the same: to be found.
     pub acknowledge_before_sync: bool,
 }
@@ -79,6 +85,7 @@ impl StorageConfig {
                 reset: 0,
                 ..FaultRates::default()
             },
+            slow_changes: BUCKET_SLOW,
             acknowledge_before_sync: false,
         }
     }
@@ -129,8 +136,10 @@ pub fn run(config: &StorageConfig) -> std::result::Result<Outcome, Failure> {
     let machine = Machine {
         store: store_config(&mut rng, config.acknowledge_before_sync),
         bucket: rng.random_bool(0.5).then(|| {
+            let slow_probability = config.slow_changes;
             let config = BucketConfig {
                 failure_probability: BUCKET_FAILS,
+                slow_probability,
                 ..BucketConfig::default()
             };
             Bucket::new(&world, "objects", config)

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
-use std::hash::{DefaultHasher, Hasher};
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Lines kept for the report of a failure.
 const TAIL_LINES: usize = 50;
@@ -11,7 +12,9 @@ const TAIL_LINES: usize = 50;
 /// names the source.
 #[derive(Debug)]
 pub struct Trace {
-    hash: DefaultHasher,
+    // Of the last line, seeded with that of the lines before it. Equal in every process, and quick: most of what is hashed are the bytes
+    // of files.
+    hash: u64,
     count: u64,
     lines: Option<Vec<String>>,
     tail: VecDeque<String>,
@@ -20,8 +23,7 @@ pub struct Trace {
 impl Trace {
     pub(crate) fn new(keep_lines: bool) -> Self {
         Self {
-            // Fixed keys: the hash must be equal in every process.
-            hash: DefaultHasher::new(),
+            hash: 0,
             count: 0,
             lines: keep_lines.then(Vec::new),
             tail: VecDeque::with_capacity(TAIL_LINES + 1),
@@ -36,8 +38,7 @@ impl Trace {
         };
         line.clear();
         write!(line, "{now_us:>10} {who} {what}").expect("a String takes everything");
-        self.hash.write(line.as_bytes());
-        self.hash.write_u8(b'\n');
+        self.hash = xxh3_64_with_seed(line.as_bytes(), self.hash);
         self.count += 1;
         if let Some(lines) = &mut self.lines {
             lines.push(line.clone());
@@ -47,7 +48,7 @@ impl Trace {
 
     /// Hash of all lines so far.
     pub fn hash(&self) -> u64 {
-        self.hash.finish()
+        self.hash
     }
 
     /// Number of lines so far.
@@ -68,7 +69,5 @@ impl Trace {
 
 /// Hash of some bytes, to put into a line in their place.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
-    let mut hash = DefaultHasher::new();
-    hash.write(bytes);
-    hash.finish()
+    xxh3_64(bytes)
 }

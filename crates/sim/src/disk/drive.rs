@@ -262,10 +262,8 @@ impl Drive {
 
     pub(crate) fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let dir = clean(dir)?;
-        let names: BTreeSet<String> = self
-            .names
-            .keys()
-            .filter_map(|path| child(&dir, path))
+        let names: BTreeSet<String> = below(&self.names, &dir)
+            .filter_map(|(path, _)| child(&dir, path))
             .filter_map(|rest| rest.split('/').next())
             .map(str::to_owned)
             .collect();
@@ -275,11 +273,7 @@ impl Drive {
     /// Every file below a directory with its length, number and time of the last change.
     pub(crate) fn walk(&self, dir: &str) -> io::Result<Vec<(String, u64, u64, Duration)>> {
         let dir = clean(dir)?;
-        let below = self
-            .names
-            .iter()
-            .filter(|(path, _)| child(&dir, path).is_some());
-        below
+        below(&self.names, &dir)
             .map(|(path, inode)| {
                 Ok((
                     path.clone(),
@@ -312,11 +306,20 @@ impl Drive {
             return Ok(());
         }
         *newest = begun.turn;
-        let before = entries_of(&self.durable_names, &begun.dir);
+        let (mut before, mut entries) =
+            (entries_of(&self.durable_names, &begun.dir), begun.entries);
+        // Most are as they were.
+        before.retain(|path, inode| {
+            let same = entries.get(path) == Some(inode);
+            if same {
+                entries.remove(path);
+            }
+            !same
+        });
         for path in before.keys() {
             self.durable_names.remove(path);
         }
-        for (path, inode) in begun.entries {
+        for (path, inode) in entries {
             // A file removed, closed and forgotten while the sync went on has no bytes to be named.
             if self.inodes.contains_key(&inode) {
                 self.link(inode);
@@ -589,9 +592,21 @@ impl Drive {
     }
 }
 
+/// The names that lie below a directory, in normal form.
+fn below<'a>(
+    names: &'a BTreeMap<String, u64>,
+    dir: &str,
+) -> impl Iterator<Item = (&'a String, &'a u64)> + use<'a> {
+    let prefix = match dir {
+        "" => String::new(),
+        dir => format!("{dir}/"),
+    };
+    let from = names.range(prefix.clone()..);
+    from.take_while(move |(path, _)| path.starts_with(&prefix))
+}
+
 fn entries_of(names: &BTreeMap<String, u64>, dir: &str) -> BTreeMap<String, u64> {
-    names
-        .iter()
+    below(names, dir)
         .filter(|(path, _)| child(dir, path).is_some_and(|name| !name.contains('/')))
         .map(|(path, inode)| (path.clone(), *inode))
         .collect()
