@@ -95,8 +95,8 @@ impl ClusterConfig {
             operations: 400,
             faults_for: Duration::from_secs(5),
             rates: FaultRates {
-                // When the disk is full a master that writes ends the process instead of waiting, and a start waits for ever for
-                // a master that gave up (`sim --seed 31 --disk-full`).
+                // Not because anything is known to fail: a master that met a full disk ended the process once (seed 31), and does not
+                // any more. 52 seeds of 0..100 have run with `--disk-full` since, all clean; it belongs here once all have.
                 disk_full: 0,
                 ..FaultRates::default()
             },
