@@ -35,6 +35,8 @@ pub(crate) struct FaultStore {
     pub(crate) calls: Arc<Calls>,
     pub(crate) when: When,
     pub(crate) delay_us: Arc<AtomicU64>,
+    /// Bytes that gets have answered.
+    pub(crate) read_bytes: Arc<AtomicU64>,
     /// Puts of paths that have this in them wait until it is `None`.
     pub(crate) held: Arc<watch::Sender<Option<String>>>,
     /// So many of them are let through first.
@@ -50,6 +52,7 @@ impl FaultStore {
             calls: Arc::default(),
             when,
             delay_us: Arc::default(),
+            read_bytes: Arc::default(),
             held: Arc::new(watch::Sender::new(None)),
             let_through: Arc::default(),
             waiting: Arc::default(),
@@ -179,7 +182,10 @@ impl ObjectStore for FaultStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.call(self.inner.get_opts(location, options)).await
+        let found = self.call(self.inner.get_opts(location, options)).await?;
+        let bytes = found.range.end - found.range.start;
+        self.read_bytes.fetch_add(bytes, Ordering::SeqCst);
+        Ok(found)
     }
 
     fn delete_stream(
