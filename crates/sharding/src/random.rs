@@ -126,6 +126,8 @@ pub(crate) enum Flavour {
     Any,
     /// What enumeration must be exact for: no hashes, no functions of text.
     Exact,
+    /// No hashes: what enumeration must be exact for where it is not too much to tell apart.
+    Texts,
 }
 
 struct Maker<'s, 'b> {
@@ -198,7 +200,7 @@ fn dimensions(source: &mut Source<'_>) -> Vec<Dimension> {
 fn fields(source: &mut Source<'_>, flavour: Flavour, dimensions: &[Dimension]) -> Vec<Field> {
     let types: &[Type] = match flavour {
         Flavour::Any => &Type::ALL,
-        Flavour::Exact => &[
+        Flavour::Exact | Flavour::Texts => &[
             Type::I64,
             Type::U64,
             Type::Date,
@@ -390,6 +392,7 @@ impl Maker<'_, '_> {
             Type::Bool => self.condition(depth - 1),
             Type::I64 => self.signed(depth - 1),
             Type::U64 => self.unsigned(depth - 1),
+            Type::Str if self.flavour != Flavour::Exact => self.text(depth - 1),
             _ => self.leaf(ty),
         }
     }
@@ -487,7 +490,7 @@ impl Maker<'_, '_> {
     }
 
     fn signed(&mut self, depth: u32) -> Expr {
-        match self.source.below(10) {
+        match self.source.below(12) {
             0 => {
                 let a = self.expr(Type::I64, depth);
                 match a {
@@ -522,13 +525,17 @@ impl Maker<'_, '_> {
                 let a = self.expr(Type::I64, depth);
                 Expr::Call(function, vec![a, self.expr(Type::I64, depth)])
             }
-            7 if self.flavour == Flavour::Any => {
+            7 if self.flavour != Flavour::Exact => {
                 let text = self.text(depth);
-                let function =
-                    self.source
-                        .pick(&[Function::JavaHash, Function::Length, Function::ParseInt]);
+                let functions = [Function::ParseInt, Function::Length, Function::JavaHash];
+                let function = self.source.pick(match self.flavour {
+                    Flavour::Any => &functions,
+                    Flavour::Exact | Flavour::Texts => &functions[..2],
+                });
                 Expr::Call(function, vec![text])
             }
+            8 => Expr::Call(Function::Abs, vec![self.expr(Type::I64, depth)]),
+            9 => Expr::Call(Function::Micros, vec![self.leaf(Type::Timestamp)]),
             _ => self.arithmetic(Type::I64, depth),
         }
     }
@@ -570,27 +577,49 @@ impl Maker<'_, '_> {
     }
 
     fn text(&mut self, depth: u32) -> Expr {
-        let text = self.leaf(Type::Str);
-        match self.source.below(5) {
-            0 => Expr::Call(Function::Lower, vec![text]),
-            1 => Expr::Call(Function::Left, vec![text, Expr::Literal(Literal::I64(2))]),
-            2 => Expr::Call(Function::Text, vec![self.expr(Type::I64, depth)]),
-            3 => Expr::Call(
-                Function::SplitPart,
-                vec![
-                    text,
-                    Expr::Literal(Literal::Str("-".to_owned())),
-                    Expr::Literal(Literal::I64(1)),
-                ],
-            ),
-            _ => text,
+        let number = |it: i64| Expr::Literal(Literal::I64(it));
+        let mut text = match self.source.below(6) {
+            0 => Expr::Call(Function::Text, vec![self.expr(Type::I64, depth)]),
+            _ => self.leaf(Type::Str),
+        };
+        for _ in 0..self.source.below(3) {
+            let count = self.source.below(4) as i64;
+            text = match self.source.below(6) {
+                0 => Expr::Call(Function::Lower, vec![text]),
+                1 => Expr::Call(Function::Upper, vec![text]),
+                2 => Expr::Call(Function::Left, vec![text, number(count)]),
+                3 => Expr::Call(Function::Right, vec![text, number(count)]),
+                4 => Expr::Call(Function::Substring, vec![text, number(count), number(2)]),
+                _ => {
+                    let separator = self.source.pick(&["-", "a", "--"]).to_owned();
+                    let separator = Expr::Literal(Literal::Str(separator));
+                    Expr::Call(
+                        Function::SplitPart,
+                        vec![text, separator, number(1 + count / 2)],
+                    )
+                }
+            };
         }
+        text
     }
 
     fn calendar(&mut self) -> Expr {
         let ty = self.source.pick(&[Type::Timestamp, Type::Date]);
-        let value = self.leaf(ty);
+        let value = match (ty, self.source.below(10)) {
+            (Type::Timestamp, 0) => Expr::Call(Function::FromSeconds, vec![self.leaf(Type::I64)]),
+            (Type::Timestamp, 1) => Expr::Call(Function::FromMillis, vec![self.leaf(Type::I64)]),
+            (Type::Timestamp, 2) => Expr::Call(Function::FromMicros, vec![self.leaf(Type::I64)]),
+            (Type::Date, 0) => Expr::Call(Function::Date, vec![self.leaf(Type::Timestamp)]),
+            _ => self.leaf(ty),
+        };
         let function = self.source.pick(&[
+            Function::Minute,
+            Function::Minutes,
+            Function::Second,
+            Function::Seconds,
+            Function::Years,
+            Function::Quarters,
+            Function::IsoWeekYear,
             Function::Day,
             Function::Month,
             Function::DayOfWeek,
@@ -605,7 +634,15 @@ impl Maker<'_, '_> {
             Function::Hours,
         ]);
         let function = match (ty, function) {
-            (Type::Date, Function::Hour | Function::Hours) => Function::Day,
+            (
+                Type::Date,
+                Function::Hour
+                | Function::Hours
+                | Function::Minute
+                | Function::Minutes
+                | Function::Second
+                | Function::Seconds,
+            ) => Function::Day,
             _ => function,
         };
         let mut arguments = vec![value];

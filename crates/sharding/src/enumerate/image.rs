@@ -61,6 +61,15 @@ pub(super) struct Answer {
     pub(super) can_fail: bool,
     /// The first expression about which less is known than its fields say.
     pub(super) cause: Option<String>,
+    /// Operations that it took.
+    pub(super) work: usize,
+}
+
+impl Answer {
+    /// No record has a slot.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.blocks.is_empty() && !self.everywhere
+    }
 }
 
 pub(super) struct Interpreter<'p> {
@@ -121,8 +130,8 @@ impl<'p> Interpreter<'p> {
     pub(super) fn answer(mut self, mut known: Known) -> Answer {
         let mut answer = Answer::default();
         let Body::Statements(statements, otherwise) = &self.rule.body else {
+            // Nobody can look into a script; which field has too many values to try is for the walk to say.
             answer.everywhere = true;
-            answer.cause = Some("script".to_owned());
             return answer;
         };
         for statement in statements {
@@ -167,6 +176,7 @@ impl<'p> Interpreter<'p> {
     fn finish(self, mut answer: Answer) -> Answer {
         answer.can_fail = self.can_fail;
         answer.cause = answer.cause.or(self.cause);
+        answer.work = self.work.get();
         answer
     }
 
@@ -395,7 +405,8 @@ impl<'p> Interpreter<'p> {
             }
             _ => {
                 self.blame(expr);
-                self.can_fail = true;
+                let never = [Binary::BitAnd, Binary::BitOr, Binary::BitXor];
+                self.can_fail |= !never.contains(&operator);
                 rough(operator, &x, &y, ty)
             }
         };

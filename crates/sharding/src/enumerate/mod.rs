@@ -13,11 +13,16 @@
 mod conjunct;
 mod filter;
 mod image;
+mod linear;
+mod looks;
 mod moves;
 mod numbers;
 mod predicate;
+mod product;
 mod rows;
 mod set;
+mod texts;
+mod trim;
 mod walk;
 
 pub use filter::Filter;
@@ -33,7 +38,10 @@ use crate::{
 };
 use conjunct::{Conjunct, FieldSet, Values};
 use image::{Answer, Block, Interpreter, Known};
-use walk::{Looks, Pieces};
+use looks::{Looks, terms};
+use product::Parts;
+use trim::trim;
+use walk::Pieces;
 
 /// Evaluations that one enumeration may spend: some milliseconds.
 pub const BUDGET_DEFAULT: usize = 65_536;
@@ -120,6 +128,7 @@ pub fn enumerate(
         program,
         looks: looks.collect(),
         sort: options.sort,
+        nodes,
         budget: options.budget.min(STEPS_MAX / nodes.max(1)),
         found: Slots::none(program.shape().slots()),
         order: Vec::new(),
@@ -190,8 +199,10 @@ impl Slots {
 
 struct Search<'p> {
     program: &'p Program,
-    looks: Vec<(u16, Looks)>,
+    looks: Vec<(u16, Looks<'p>)>,
     sort: Option<u16>,
+    /// Operations of the rule.
+    nodes: usize,
     budget: usize,
     found: Slots,
     /// Slot, first and last piece of the sort field in which it was found.
@@ -227,13 +238,23 @@ impl Search<'_> {
         let Some(fields) = self.decide_null(conjunct) else {
             return;
         };
-        let answer = Interpreter::new(self.program).answer(Known::new(fields.clone()));
+        let mut fields = fields;
+        let mut answer = Interpreter::new(self.program).answer(Known::new(fields.clone()));
+        if answer.is_nothing() {
+            return;
+        }
+        let mut columns = self.pieces(&fields, answer.can_fail);
         let script = self.program.is_script();
+        if !script && columns.iter().any(|it| it.pieces.partial) {
+            fields = trim(self.program, fields, self.nodes, &mut self.budget);
+            answer = Interpreter::new(self.program).answer(Known::new(fields.clone()));
+            columns = self.pieces(&fields, answer.can_fail);
+        }
         let superset = self.superset(&answer);
         if superset.count() == 0 && !answer.everywhere {
             return;
         }
-        let columns = self.pieces(&fields, answer.can_fail);
+        let partial = columns.iter().any(|it| it.pieces.partial);
         let mut walk = Walk {
             program: self.program,
             columns: &columns,
@@ -243,8 +264,8 @@ impl Search<'_> {
         };
         let may_stop = self.sort.is_none() && !answer.everywhere && !script;
         let goal = may_stop.then(|| superset.count());
-        let complete = walk.run(&mut self.budget, goal);
-        let complete = complete && columns.iter().all(|it| !it.pieces.partial);
+        let budget = self.budget;
+        let complete = walk.run(&mut self.budget, goal) && !partial;
         let all_found = !answer.everywhere && !script && walk.found.count() == superset.count();
         if walk.everywhere {
             self.found.add_all();
@@ -264,6 +285,16 @@ impl Search<'_> {
             return;
         }
         self.ordered = false;
+        if !partial && !script {
+            // The whole walk was too long; dimensions by themselves may not be.
+            self.budget = budget;
+            if let Some(found) = self.product(&columns) {
+                found.values().for_each(|it| {
+                    self.found.add(it);
+                });
+                return;
+            }
+        }
         let cause = answer.cause.or_else(|| self.widest(&columns));
         self.blame(cause);
         match answer.everywhere || script {
@@ -272,6 +303,12 @@ impl Search<'_> {
                 self.found.add(it);
             }),
         }
+    }
+
+    fn product(&mut self, columns: &[Column]) -> Option<Slots> {
+        let dimensions = self.program.shape().dimensions().len();
+        let parts = Parts::of(&terms(self.program), columns, dimensions)?;
+        parts.slots(self.program, columns, &mut self.budget)
     }
 
     /// What null decides before the rule does; the values that are left for the rule, or none if none are.
@@ -327,10 +364,10 @@ impl Search<'_> {
 
     /// The pieces of every field that the rule looks at, the sort field first.
     fn pieces(&self, fields: &[Values], can_fail: bool) -> Vec<Column> {
-        let mut looks: Vec<&(u16, Looks)> = self.looks.iter().collect();
+        let mut looks: Vec<&(u16, Looks<'_>)> = self.looks.iter().collect();
         looks.sort_by_key(|(field, _)| Some(*field) != self.sort);
         let rule = self.program.rule();
-        let column = |(field, looks): &(u16, Looks)| {
+        let column = |(field, looks): &(u16, Looks<'_>)| {
             let at = usize::from(*field);
             let ty = self.program.types()[at];
             let pieces = match &rule.body {

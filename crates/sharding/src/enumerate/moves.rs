@@ -5,7 +5,7 @@ use super::{
     Predicate,
     conjunct::{Conjunct, normal},
     image::{Interpreter, Known},
-    walk::Looks,
+    looks::Looks,
     zero,
 };
 use crate::{
@@ -58,7 +58,7 @@ pub fn moves(both: &Both, predicate: &Predicate, budget: usize) -> Moves {
 struct Walk<'b> {
     both: &'b Both,
     /// Fields that one of the rules looks at, and what both look at in them.
-    looks: Vec<(u16, Looks)>,
+    looks: Vec<(u16, Looks<'b>)>,
     budget: usize,
 }
 

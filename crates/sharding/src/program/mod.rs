@@ -223,6 +223,12 @@ impl Program {
                 *value = literal.value();
             }
         }
+        for (at, (value, field)) in bound.iter().zip(&self.rule.fields).enumerate() {
+            if field.domain.as_ref().is_some_and(|it| !it.contains(value)) {
+                let field = u16::try_from(at).unwrap_or(u16::MAX);
+                return Err(EvalError::FieldRange { field });
+            }
+        }
         let slot = script.evaluate(&bound).map_err(EvalError::Script)?;
         if slot.len() != self.shape.dimensions().len() {
             return Err(EvalError::Script(ScriptFault::Answer));

@@ -380,6 +380,11 @@ fn call(function: Function, arguments: &[Literal], zone: &str) -> Option<Literal
         Literal::Str(it) => it.clone(),
         _ => unreachable!(),
     };
+    let i64_of = |it: &Literal| match it {
+        Literal::I64(it) => *it,
+        _ => unreachable!(),
+    };
+    let count = |it: &Literal| i64_of(it) as usize;
     Some(match function {
         Function::Xxh3 => Literal::U64(function::hash::xxh3_64(&bytes(&arguments[0]), seed)),
         Function::Crc32 => Literal::U64(function::hash::crc32(&bytes(&arguments[0]), seed)),
@@ -399,13 +404,45 @@ fn call(function: Function, arguments: &[Literal], zone: &str) -> Option<Literal
             Literal::I64(function::text::parse_integer(&text(&arguments[0])).ok()?)
         }
         Function::Lower => Literal::Str(text(&arguments[0]).to_ascii_lowercase()),
-        Function::Left => Literal::Str(text(&arguments[0]).chars().take(2).collect()),
+        Function::Upper => Literal::Str(text(&arguments[0]).to_ascii_uppercase()),
+        Function::Left => Literal::Str(
+            text(&arguments[0])
+                .chars()
+                .take(count(&arguments[1]))
+                .collect(),
+        ),
+        Function::Right => {
+            let text: Vec<char> = text(&arguments[0]).chars().collect();
+            let from = text.len().saturating_sub(count(&arguments[1]));
+            Literal::Str(text[from..].iter().collect())
+        }
+        Function::Substring => {
+            let text = text(&arguments[0]);
+            let part = text.chars().skip(count(&arguments[1]));
+            Literal::Str(part.take(count(&arguments[2])).collect())
+        }
         Function::Text => match &arguments[0] {
             Literal::I64(it) => Literal::Str(it.to_string()),
             _ => unreachable!(),
         },
         Function::SplitPart => {
-            Literal::Str(text(&arguments[0]).split('-').next().unwrap().to_owned())
+            let (text, separator) = (text(&arguments[0]), text(&arguments[1]));
+            let part = text.split(&separator).nth(count(&arguments[2]) - 1);
+            Literal::Str(part.unwrap_or_default().to_owned())
+        }
+        Function::Abs => Literal::I64(i64_of(&arguments[0]).checked_abs()?),
+        Function::Micros => match arguments[0] {
+            Literal::Timestamp(it) => Literal::I64(it),
+            _ => unreachable!(),
+        },
+        Function::FromMicros | Function::FromMillis | Function::FromSeconds => {
+            let by = match function {
+                Function::FromMicros => 1,
+                Function::FromMillis => 1_000,
+                _ => 1_000_000,
+            };
+            let moment = Literal::Timestamp(i64_of(&arguments[0]).checked_mul(by)?);
+            moment.is_in_range().then_some(moment)?
         }
         Function::Min => arguments.iter().min().unwrap().clone(),
         Function::Max => arguments.iter().max().unwrap().clone(),
@@ -424,6 +461,10 @@ fn call(function: Function, arguments: &[Literal], zone: &str) -> Option<Literal
             };
             let part = super::lower::part(function);
             let unit = super::lower::unit(function);
+            if let (Function::Date, Literal::Timestamp(it)) = (function, &arguments[0]) {
+                let day = calendar::index(calendar::Unit::Day, *it, &zone);
+                return Some(Literal::Date(i32::try_from(day).unwrap()));
+            }
             Literal::I64(match (&arguments[0], part, unit) {
                 (Literal::Timestamp(it), Some(part), _) => calendar::part(part, *it, &zone),
                 (Literal::Timestamp(it), None, Some(unit)) => calendar::index(unit, *it, &zone),

@@ -20,7 +20,7 @@ use crate::{
     key::KeySchema,
     place::PlaceLine,
     slot::Dimension,
-    value::{Literal, Type},
+    value::{Literal, Type, Value},
 };
 
 /// What a rule places.
@@ -83,7 +83,8 @@ pub enum NullPolicy {
     Value(Literal),
 }
 
-/// `domain first to last step n`: the values a field can have, in steps (days for dates, microseconds for timestamps).
+/// `domain first to last step n`: the values a field can have, in steps (days for dates, microseconds for timestamps). A script
+/// refuses records with others, so that going through its domain misses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// First value.
@@ -92,6 +93,28 @@ pub struct Domain {
     pub last: Literal,
     /// Step, at least 1.
     pub step: u64,
+}
+
+impl Domain {
+    /// Whether it is one of the values.
+    #[must_use]
+    pub fn contains(&self, value: &Value<'_>) -> bool {
+        let number = |it: &Value<'_>| {
+            Some(match it {
+                Value::I64(it) | Value::Timestamp(it) => i128::from(*it),
+                Value::U64(it) => i128::from(*it),
+                Value::Date(it) => i128::from(*it),
+                _ => return None,
+            })
+        };
+        let ends = (number(&self.first.value()), number(&self.last.value()));
+        match (number(value), ends) {
+            (Some(value), (Some(first), Some(last))) => {
+                first <= value && value <= last && (value - first) % i128::from(self.step) == 0
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A named thing that expressions refer to.
