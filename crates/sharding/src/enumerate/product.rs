@@ -76,8 +76,8 @@ impl Parts {
             shared: Vec::new(),
             own: vec![Vec::new(); dimensions],
         };
-        for column in 0..columns.len() {
-            match only(column).filter(|_| !shared[column]) {
+        for (column, shared) in shared.iter().enumerate() {
+            match only(column).filter(|_| !shared) {
                 Some(dimension) => parts.own[dimension].push(column),
                 None => parts.shared.push(column),
             }

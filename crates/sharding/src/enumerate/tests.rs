@@ -725,7 +725,7 @@ enum Tried {
 /// Enumerates a random case and tries it out.
 fn is_exact(seed: u64) -> Tried {
     // Texts take longer by far.
-    let flavour = if seed % TEXTS == 0 {
+    let flavour = if seed.is_multiple_of(TEXTS) {
         Flavour::Texts
     } else {
         Flavour::Exact

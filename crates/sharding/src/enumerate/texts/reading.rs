@@ -467,9 +467,8 @@ impl Reader {
     /// All characters that make a difference by themselves.
     pub(super) fn characters(&self, own: &mut BTreeSet<char>) {
         for step in &self.steps {
-            match step {
-                Step::Part { separator, .. } => own.extend(separator),
-                _ => {}
+            if let Step::Part { separator, .. } = step {
+                own.extend(separator);
             }
         }
         match &self.reading {
