@@ -24,7 +24,17 @@ pub(crate) const ALL: &[&str] = &[
 
 /// Seeds of the whole-server simulation in CI, and of the store's alone. Shared out among the cores: a simulation is one thread.
 const SIM_SEEDS: usize = 100;
-const STORE_SEEDS: usize = 60;
+const STORE_SEEDS: usize = 500;
+
+/// Each of the store's histories is shorter than the usual one: many beginnings find more than long middles.
+const STORE_HISTORY: &[&str] = &[
+    "--store",
+    "--quiet",
+    "--operations",
+    "2000",
+    "--faults-for",
+    "2",
+];
 
 /// Rounds of `kill -9` in CI, how many servers share them, and the bound in seconds. The whole thousand: tests/kill/run.sh --rounds 1000.
 const KILL_ROUNDS: &str = "100";
@@ -209,7 +219,7 @@ fn fuzz_targets() -> Result<(), String> {
 fn sim() -> Result<(), String> {
     finish(cargo_test(&["--no-run", "--test", "storage"]))?;
     seeds(&[], SIM_SEEDS)?;
-    seeds(&["--store", "--quiet"], STORE_SEEDS)
+    seeds(STORE_HISTORY, STORE_SEEDS)
 }
 
 /// Seeds of one kind, a part of them on each core.
