@@ -471,7 +471,7 @@ impl Looking<'_> {
             .iter()
             .filter_map(|it| it.blob())
             .map(<[u8]>::to_vec);
-        if self.lens.is_subject(of) {
+        if self.lens.is_subject(of) || self.is_bytes_of_subject(of, &constants) {
             for blob in blobs {
                 self.found.at_blobs.extend(apart.then(|| blob.next()));
                 self.found.at_blobs.push(blob);
@@ -486,6 +486,21 @@ impl Looking<'_> {
             }
             None => false,
         }
+    }
+
+    /// The subject's bytes, which lie among other bytes as the subject does; a text among such that are texts.
+    fn is_bytes_of_subject(&self, expr: &Expr, constants: &[&Literal]) -> bool {
+        let Expr::Call(Function::ToBytes, arguments) = expr else {
+            return false;
+        };
+        let text = |it: &&Literal| std::str::from_utf8(it.blob().unwrap_or_default()).is_ok();
+        arguments.first().is_some_and(|it| {
+            self.lens.is_subject(it)
+                && match self.lens.type_of(it) {
+                    Type::Str => constants.iter().all(text),
+                    ty => !ty.is_scalar(),
+                }
+        })
     }
 
     fn calendar(&mut self, function: Function, arguments: &[Expr]) -> bool {

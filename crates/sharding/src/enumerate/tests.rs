@@ -843,6 +843,9 @@ fn r50_parts_of_texts_and_numbers_in_them_are_exact_for_ranges() {
         [[0], [2]]
     );
     assert_eq!(slots(&rule, "not s between 'a' and 'z'"), (3, true));
+    let rule = program("dimension d 0 to 1; when to_bytes(s) < bytes \"6d\" then (0); else (1);");
+    assert_eq!(slots(&rule, "s like 'a%'"), (1, true));
+    assert_eq!(slots(&rule, "s > 'a'"), (2, true));
     let rule = program("dimension d 0 to 7; else (length(s) % 8);");
     assert_eq!(slots(&rule, "s like 'abc%'"), (8, true));
     assert_eq!(slots(&rule, "s between 'abc' and 'abc'"), (1, true));

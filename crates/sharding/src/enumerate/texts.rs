@@ -14,7 +14,8 @@ mod reading;
 
 use reading::{Cuts, Reader, Reading, Run};
 
-/// Most states of all automata together; some hundred milliseconds for rules made to be slow.
+/// Most states of all automata together, and never more than the evaluations that may be spent; some hundred milliseconds for rules made
+/// to be slow.
 const STATES_MAX: usize = 60_000;
 /// Most breaks of one number that is read from a text.
 const CUTS_MAX: usize = 20_000;
@@ -401,7 +402,7 @@ impl Search {
                     if self.known.contains_key(&next) {
                         continue;
                     }
-                    if self.states.len() >= STATES_MAX {
+                    if self.states.len() >= STATES_MAX.min(max) {
                         return None;
                     }
                     self.known.insert(next.clone(), fresh);
