@@ -114,6 +114,17 @@ impl<'p> Lens<'p> {
         }
     }
 
+    /// The same subject on a stretch of its values, or on all.
+    pub(super) fn on(&self, stretch: Option<(i128, i128)>) -> Lens<'p> {
+        Lens {
+            program: self.program,
+            scope: Rc::clone(&self.scope),
+            subject: self.subject.clone(),
+            stretch,
+            apart: Vec::new(),
+        }
+    }
+
     pub(super) fn is_subject(&self, expr: &Expr) -> bool {
         *expr == self.subject
     }

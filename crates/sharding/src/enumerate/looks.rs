@@ -249,15 +249,8 @@ impl<'p> Looks<'p> {
 
 impl View<'_> {
     fn look(&self, stretch: Option<(i128, i128)>) -> Found {
-        let lens = Lens {
-            program: self.lens.program,
-            scope: Rc::clone(&self.lens.scope),
-            subject: self.lens.subject.clone(),
-            stretch,
-            apart: Vec::new(),
-        };
         let mut looking = Looking {
-            lens,
+            lens: self.lens.on(stretch),
             found: Found::default(),
         };
         for term in &*self.terms {
@@ -272,7 +265,7 @@ impl View<'_> {
     /// How a number is read from the text.
     fn number(&self, expr: &Expr) -> Option<(Chain, Of)> {
         let looking = Looking {
-            lens: Lens::new(self.lens.program, self.lens.subject.clone()),
+            lens: self.lens.on(None),
             found: Found::default(),
         };
         looking.number(expr)
@@ -307,13 +300,7 @@ impl Looking<'_> {
     /// Where a coordinate enters and leaves its dimension: outside all is an error, whatever the value.
     fn leaves(&mut self, expr: &Expr, direction: i128, first: i128, last: i128) {
         let value = |lens: &Lens<'_>, at: i128| {
-            let lens = Lens {
-                program: lens.program,
-                scope: Rc::clone(&lens.scope),
-                subject: lens.subject.clone(),
-                stretch: Some((at, at)),
-                apart: Vec::new(),
-            };
+            let lens = lens.on(Some((at, at)));
             lens.bounds(expr).map(|(it, _)| it * direction)
         };
         let ends = match direction {
