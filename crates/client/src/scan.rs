@@ -19,9 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Clock, Env, Task};
-use cadastre_types::{
-    Code, EncodedFilter, Error, Query, RegionInfo, Result, Scan, TableName, limits,
-};
+use cadastre_types::{Code, EncodedFilter, Error, RegionInfo, Result, Scan, TableName, limits};
 use futures::Stream;
 use tokio::sync::oneshot;
 
@@ -38,23 +36,7 @@ const ROWS_PER_CALL_DEFAULT: u32 = i32::MAX as u32;
 
 /// A scan of everything, ascending.
 pub fn new_scan() -> Scan {
-    Scan {
-        start_row: Bytes::new(),
-        include_start_row: true,
-        stop_row: Bytes::new(),
-        include_stop_row: false,
-        reversed: false,
-        query: Query::default(),
-        filter: None,
-        batch: 0,
-        max_result_size: 0,
-        store_limit: None,
-        store_offset: 0,
-        need_cursor_result: false,
-        mvcc_read_point: 0,
-        caching: 0,
-        query_metrics: false,
-    }
+    Scan::whole()
 }
 
 /// HBase's filter that lets only the first cell of each row through: what counting rows needs.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use cadastre_env::{Clock, Env, RealEnv, RealEnvConfig};
 use cadastre_store::{RegionSpec, Store, StoreConfig, WalSync};
 use cadastre_types::{
-    Cell, Durability, EncodedFilter, EncodedName, FamilyDescriptor, LATEST_TIMESTAMP, Query,
-    RegionInfo, Scan, TableDescriptor, TableName,
+    Cell, Durability, EncodedFilter, EncodedName, FamilyDescriptor, LATEST_TIMESTAMP, RegionInfo,
+    TableDescriptor, TableName,
 };
 use cadastre_wire::pb;
 use object_store::memory::InMemory;
@@ -146,27 +146,6 @@ pub(crate) fn put(row: &Bytes, qualifier: &'static [u8], timestamp: i64, value: 
 /// As [`put`], with the server's time.
 pub(crate) fn put_now(row: &Bytes, qualifier: &'static [u8], value: &Bytes) -> Cell {
     put(row, qualifier, LATEST_TIMESTAMP, value)
-}
-
-/// A scan of everything.
-pub(crate) fn whole() -> Scan {
-    Scan {
-        start_row: Bytes::new(),
-        include_start_row: true,
-        stop_row: Bytes::new(),
-        include_stop_row: false,
-        reversed: false,
-        query: Query::default(),
-        filter: None,
-        batch: 0,
-        max_result_size: 0,
-        store_limit: None,
-        store_offset: 0,
-        need_cursor_result: false,
-        mvcc_read_point: 0,
-        caching: 0,
-        query_metrics: false,
-    }
 }
 
 /// A filter that looks at each cell and lets none pass.

@@ -148,3 +148,27 @@ pub struct Scan {
     /// Whether every result shall say how much was read for it.
     pub query_metrics: bool,
 }
+
+impl Scan {
+    /// Of everything, ascending, with the server's limits.
+    #[must_use]
+    pub fn whole() -> Scan {
+        Scan {
+            start_row: Bytes::new(),
+            include_start_row: true,
+            stop_row: Bytes::new(),
+            include_stop_row: false,
+            reversed: false,
+            query: Query::default(),
+            filter: None,
+            batch: 0,
+            max_result_size: 0,
+            store_limit: None,
+            store_offset: 0,
+            need_cursor_result: false,
+            mvcc_read_point: 0,
+            caching: 0,
+            query_metrics: false,
+        }
+    }
+}

@@ -227,21 +227,8 @@ impl<E: Env> RealWorld<E> {
 
 fn whole_table() -> Scan {
     Scan {
-        start_row: Bytes::new(),
-        include_start_row: true,
-        stop_row: Bytes::new(),
-        include_stop_row: false,
-        reversed: false,
-        query: cadastre_types::Query::default(),
-        filter: None,
-        batch: 0,
-        max_result_size: 0,
-        store_limit: None,
-        store_offset: 0,
-        need_cursor_result: false,
-        mvcc_read_point: 0,
         caching: ROWS_AT_ONCE,
-        query_metrics: false,
+        ..Scan::whole()
     }
 }
 

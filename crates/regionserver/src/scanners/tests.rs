@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::requests::scan;
-use crate::testing::{Bench, on_region, row, whole};
+use crate::testing::{Bench, on_region, row};
 
 const LEASE: Duration = Duration::from_millis(limits::SCANNER_LEASE_MS);
 const AGE_MAX: Duration = Duration::from_millis(limits::SCANNER_AGE_MAX_MS);
 
 /// A table with one scanner, at rest since now; its id and now.
 async fn one_open<E: Env>(env: &E, hosted: &Arc<Hosted<E>>) -> (Scanners<E>, u64, Duration) {
-    let scanner = scan::open_here(env, hosted, whole()).await.unwrap();
+    let scanner = scan::open_here(env, hosted, Scan::whole()).await.unwrap();
     let scanners = Scanners::new(7);
     let (id, now) = (scanners.reserve().unwrap(), env.clock().mono());
     scanners.put(id, Box::new(scanner), now);

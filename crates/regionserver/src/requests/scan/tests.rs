@@ -1,7 +1,7 @@
 //! Whether others on the core get their turn.
 
 use super::*;
-use crate::testing::{nothing_passes, on_region, row, whole};
+use crate::testing::{nothing_passes, on_region, row};
 
 const ROWS: usize = 50_000;
 
@@ -14,7 +14,7 @@ fn c11_a_scan_of_which_nothing_passes_lets_others_have_their_turn() {
         }
         let scan = Scan {
             filter: Some(nothing_passes()),
-            ..whole()
+            ..Scan::whole()
         };
         let mut scanner = open_here(&bench.env, &bench.hosted(), scan).await.unwrap();
         let budget = Budget {

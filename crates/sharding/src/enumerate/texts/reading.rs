@@ -113,15 +113,42 @@ pub(super) enum Reading {
         points: Vec<Vec<char>>,
         inside: Option<Vec<bool>>,
     },
-    Digits {
-        cuts: Cuts,
-        /// The digits of the starts above and below zero.
-        above: Numerals,
-        below: Numerals,
-        /// Only numbers as they are written, and only in every other piece.
-        written: bool,
-    },
+    Digits(Numbers),
     Length(Cuts),
+}
+
+/// How a number is told by its digits.
+pub(super) struct Numbers {
+    cuts: Cuts,
+    /// The digits of the starts above and below zero.
+    above: Numerals,
+    below: Numerals,
+    /// Only numbers as they are written, and only in every other piece.
+    written: bool,
+}
+
+impl Numbers {
+    fn new(cuts: Cuts, written: bool) -> Numbers {
+        let numerals = |of: &dyn Fn(&i128) -> bool| {
+            let starts = cuts.starts.iter().filter(|it| of(it));
+            let digits = starts.map(|it| it.unsigned_abs().to_string().chars().collect());
+            Numerals::new(digits.collect())
+        };
+        Numbers {
+            above: numerals(&|it| *it > 0),
+            below: numerals(&|it| *it < 0),
+            cuts,
+            written,
+        }
+    }
+
+    /// Those on the side of zero that the number is on.
+    fn numerals(&self, negative: bool) -> &Numerals {
+        match negative {
+            true => &self.below,
+            false => &self.above,
+        }
+    }
 }
 
 impl Reading {
@@ -143,36 +170,12 @@ impl Reading {
     }
 
     pub(super) fn digits(cuts: Cuts) -> Reading {
-        let numerals = |of: &dyn Fn(&i128) -> bool| {
-            let digits = cuts.starts.iter().filter(|it| of(it));
-            Numerals::new(
-                digits
-                    .map(|it| it.unsigned_abs().to_string().chars().collect())
-                    .collect(),
-            )
-        };
-        let (above, below) = (numerals(&|it| *it > 0), numerals(&|it| *it < 0));
-        Reading::Digits {
-            cuts,
-            above,
-            below,
-            written: false,
-        }
+        Reading::Digits(Numbers::new(cuts, false))
     }
 
     /// The texts of numbers as they are written, from every odd start to the next one.
     pub(super) fn decimals(inside: Cuts) -> Reading {
-        match Reading::digits(inside) {
-            Reading::Digits {
-                cuts, above, below, ..
-            } => Reading::Digits {
-                cuts,
-                above,
-                below,
-                written: true,
-            },
-            other => other,
-        }
+        Reading::Digits(Numbers::new(inside, true))
     }
 
     pub(super) fn length(cuts: Cuts) -> Reading {
@@ -182,7 +185,7 @@ impl Reading {
     fn begin(&self) -> State {
         match self {
             Reading::Among { points, .. } => State::Among(Among::all(points)),
-            Reading::Digits { .. } => State::Digits(Digits::Start),
+            Reading::Digits(_) => State::Digits(Digits::Start),
             Reading::Length(_) => State::Length { count: 0, rest: 0 },
         }
     }
@@ -199,17 +202,9 @@ impl Reading {
                 }
                 State::Among(next)
             }
-            (
-                Reading::Digits {
-                    cuts,
-                    above,
-                    below,
-                    written,
-                },
-                State::Digits(digits),
-            ) => {
-                let next = digits.read(character, cuts.modulus(), &above.digits, &below.digits);
-                if *written && !digits.may_be_written(character, next) {
+            (Reading::Digits(numbers), State::Digits(digits)) => {
+                let next = digits.read(character, numbers);
+                if numbers.written && !digits.may_be_written(character, next) {
                     return None;
                 }
                 State::Digits(next)
@@ -235,22 +230,14 @@ impl Reading {
                     None => Some(answer),
                 }
             }
-            (
-                Reading::Digits {
-                    cuts,
-                    above,
-                    below,
-                    written,
-                },
-                State::Digits(digits),
-            ) => {
-                let answer = digits.end(cuts, above, below);
-                match (*written, answer) {
+            (Reading::Digits(numbers), State::Digits(digits)) => {
+                let answer = digits.end(numbers);
+                match (numbers.written, answer) {
                     (true, Some((below, _))) => (below % 2 == 1).then_some(0),
                     (true, None) => None,
                     // Below the first start and from the last one on it is no number of the type.
-                    (false, Some((below, rest))) if (1..cuts.len()).contains(&below) => {
-                        Some(cuts.answer(below, rest))
+                    (false, Some((below, rest))) if (1..numbers.cuts.len()).contains(&below) => {
+                        Some(numbers.cuts.answer(below, rest))
                     }
                     (false, _) => Some(0),
                 }
@@ -310,13 +297,7 @@ impl Among {
 }
 
 impl Digits {
-    fn read(
-        self,
-        character: char,
-        modulus: u32,
-        above: &[Vec<char>],
-        below: &[Vec<char>],
-    ) -> Digits {
+    fn read(self, character: char, numbers: &Numbers) -> Digits {
         let negative = match self {
             Digits::None => return Digits::None,
             Digits::Start if matches!(character, '+' | '-') => {
@@ -330,7 +311,7 @@ impl Digits {
         let Some(digit) = character.to_digit(10) else {
             return Digits::None;
         };
-        let points = if negative { below } else { above };
+        let points = &numbers.numerals(negative).digits;
         let (count, among, rest) = match self {
             Digits::Number {
                 count, among, rest, ..
@@ -350,7 +331,7 @@ impl Digits {
             return Digits::None;
         }
         // Both are small.
-        let rest = (u64::from(rest) * 10 + u64::from(digit)) % u64::from(modulus);
+        let rest = (u64::from(rest) * 10 + u64::from(digit)) % u64::from(numbers.cuts.modulus());
         Digits::Number {
             negative,
             count: count + 1,
@@ -372,7 +353,7 @@ impl Digits {
     }
 
     /// How many starts are not above the number, and what is left of it after division by the modulus; none if it is no number.
-    fn end(self, cuts: &Cuts, above: &Numerals, below: &Numerals) -> Option<(usize, u32)> {
+    fn end(self, numbers: &Numbers) -> Option<(usize, u32)> {
         let Digits::Number {
             negative,
             count,
@@ -383,13 +364,13 @@ impl Digits {
         else {
             return None;
         };
-        let to_zero = cuts.starts.partition_point(|it| *it <= 0);
+        let to_zero = numbers.cuts.starts.partition_point(|it| *it <= 0);
         if count == 0 {
             return Some((to_zero, 0));
         }
-        let numerals = if negative { below } else { above };
+        let numerals = numbers.numerals(negative);
         let (smaller, equal) = numerals.smaller(among, usize::from(count));
-        let modulus = cuts.modulus();
+        let modulus = numbers.cuts.modulus();
         Some(match negative {
             false => (to_zero + smaller + usize::from(equal), rest),
             // Those not above it are those that are as far from zero, or farther.
@@ -473,7 +454,7 @@ impl Reader {
         }
         match &self.reading {
             Reading::Among { points, .. } => own.extend(points.iter().flatten()),
-            Reading::Digits { .. } => own.extend(('0'..='9').chain(['+', '-'])),
+            Reading::Digits(_) => own.extend(('0'..='9').chain(['+', '-'])),
             Reading::Length(_) => {}
         }
     }
