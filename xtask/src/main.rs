@@ -31,11 +31,12 @@ cargo xtask COMMAND
            own tests, kill -9 rounds, two real NameNodes. Installs or fetches what it needs and says so.
   fix      formats, and writes the generated documents.
   bench    drives HBase 2.6.4 and Cadastre in turn with HBase's PerformanceEvaluation; writes target/bench/.
-  bench store [GROUP]   what each operation of the store costs: reads, puts, wide, background, idle.
+  bench store [GROUP]   what each operation of the store costs: reads, puts, wide, background, steps, idle.
+  bench store parts     what keys, packed rows and the choice of versions cost by themselves (criterion).
   bench rules [GROUP]   what rules cost, beside cel, evalexpr and rhai: point, batch, peers, enumerate.
   bench hdfs            what the HA proxy costs, and our client beside Hadoop's own at two real NameNodes.
 
-  test STAGE...   only these: house unit long release sim tools connections clients suite kill hdfs masters";
+  test STAGE...   only these: house unit long release sim fuzz tools connections clients suite kill hdfs masters";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         ["test", only @ ..] => run(only),
         ["fix"] => stages::fix(),
         ["bench"] => stages::bench(),
+        ["bench", "store", "parts", group @ ..] => stages::bench_store_parts(group),
         ["bench", "store", group @ ..] => stages::bench_store(group),
         ["bench", "rules", group @ ..] => stages::bench_rules(group),
         ["bench", "hdfs"] => hdfs::bench(),
@@ -64,10 +66,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Stages that run beside others, and those of which the first begins them: the seeds take what processor the clients leave them, and the kills wait for
-/// clients most of the time.
+/// Stages that run beside others, and those of which the first begins them: seeds and fuzz targets take what processor is left by the end of the release
+/// build, which is one crate after the other, and by clients; the kills wait for clients most of the time.
 const BESIDE: &[(&str, &[&str])] = &[
-    ("sim", &["clients", "suite"]),
+    ("fuzz", &["release", "clients", "suite"]),
+    ("sim", &["release", "clients", "suite"]),
     ("kill", &["hdfs", "masters"]),
 ];
 

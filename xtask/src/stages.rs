@@ -13,6 +13,7 @@ pub(crate) const ALL: &[&str] = &[
     "long",
     "release",
     "sim",
+    "fuzz",
     "tools",
     "connections",
     "clients",
@@ -45,8 +46,8 @@ const KILL_SECONDS: &str = "240";
 /// `CADASTRE_RULE_CASES=1000000 cargo test --release -p cadastre-sharding --lib r50_enumeration`.
 const RULE_CASES: &str = "100000";
 
-/// Random rules under which a sharded table is compared with a plain one on a server: some 50 s on two cores.
-const SHARDED_CASES: &str = "32";
+/// Random rules under which a sharded table is compared with a plain one on a server: some 30 s on two cores.
+const SHARDED_CASES: &str = "16";
 
 /// Puts and increments of the one row of T5.
 const HOT_ROW_OPERATIONS: &str = "200000";
@@ -85,6 +86,7 @@ pub(crate) fn run(name: &str) -> Result<(), String> {
         "long" => long(),
         "release" => cargo(&["build", "--release", "--package", "cadastre-cli"]),
         "sim" => sim(),
+        "fuzz" => fuzz_targets(),
         "tools" => crate::tools::ensure(),
         "connections" => {
             script("tests/cluster/connections.sh", &["--binary", BINARY])?;
@@ -146,13 +148,17 @@ pub(crate) fn bench() -> Result<(), String> {
 }
 
 pub(crate) fn bench_rules(group: &[&str]) -> Result<(), String> {
-    let mut args = vec![
-        "bench",
-        "--manifest-path",
-        "benches/rules/Cargo.toml",
-        "--target-dir",
-    ];
-    args.extend(["target/rules", "--"]);
+    let mut args = vec!["bench", "--manifest-path", "benches/rules/Cargo.toml"];
+    args.extend(["--target-dir", "target/rules", "--"]);
+    args.extend_from_slice(group);
+    cargo(&args)
+}
+
+pub(crate) fn bench_store_parts(group: &[&str]) -> Result<(), String> {
+    let mut args = vec!["run", "--release", "--manifest-path"];
+    args.extend(["benches/store/Cargo.toml", "--target-dir", "target/store"]);
+    // Without it criterion takes itself for a test.
+    args.extend(["--", "--bench"]);
     args.extend_from_slice(group);
     cargo(&args)
 }
@@ -200,13 +206,20 @@ fn long() -> Result<(), String> {
         command.env(variable, value);
         finish(command)?;
     }
-    fuzz_targets()
+    Ok(())
+}
+
+/// A command that leaves the processor to others: it runs beside clients that wait for answers.
+fn aside(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(program);
+    command
 }
 
 /// Whether the fuzz targets, which are no part of the workspace, fit what they call. Nothing is linked, so that neither a nightly compiler nor
 /// libFuzzer (C++) is needed: its build script is told of a library that nobody looks for.
 fn fuzz_targets() -> Result<(), String> {
-    let mut check = Command::new("cargo");
+    let mut check = aside("cargo");
     check
         .args(["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml"])
         .args(["--target-dir", "target/fuzz"])
@@ -232,13 +245,8 @@ fn seeds(kind: &[&str], count: usize) -> Result<(), String> {
     let mut running = Vec::new();
     for from in (0..count).step_by(part) {
         let seeds = format!("{from}..{}", (from + part).min(count));
-        // It runs beside clients that wait for answers.
-        let mut command = Command::new("nice");
-        command
-            .args(["-n", "19"])
-            .arg(&sim)
-            .args(kind)
-            .args(["--seeds", &seeds]);
+        let mut command = aside(&sim);
+        command.args(kind).args(["--seeds", &seeds]);
         println!("$ {command:?}");
         running.push((seeds, command.spawn().map_err(|error| error.to_string())?));
     }

@@ -62,6 +62,11 @@ impl RowFilter {
         self.filter.all_remaining_filtered()
     }
 
+    /// Whether the row by whose key it ends counts as read.
+    pub(crate) fn reads_its_last_row(&self) -> bool {
+        self.filter.reads_its_last_row()
+    }
+
     /// Whether it must see whole rows.
     pub(crate) fn needs_whole_row(&self) -> bool {
         self.filter.needs_whole_row()

@@ -35,6 +35,8 @@ pub(crate) struct OpenScanner<E: Env> {
     filter: Option<RowFilter>,
     /// The filter said that nothing more will pass, in other regions neither.
     filtered_out: bool,
+    /// The row that the filter wants next: HBase seeks there, and does not count the rows before it.
+    heading_for: Option<Bytes>,
     /// The next row, or what is left of it, if it has been read already.
     ahead: Option<Row>,
     /// No row is left but `ahead`.
@@ -119,6 +121,7 @@ impl<E: Env> OpenScanner<E> {
             scanner,
             filter,
             filtered_out: false,
+            heading_for: None,
             ahead: None,
             exhausted: false,
             hidden_behind: false,
@@ -172,8 +175,13 @@ impl<E: Env> OpenScanner<E> {
         }
         answer.scanned -= u64::from(self.has_row_untouched());
         answer.bytes_read = self.scanner.bytes_read() - read_before;
-        answer.scan_over = self.filtered_out && answer.parts.is_empty();
+        answer.scan_over = answer.parts.is_empty() && (self.filtered_out || self.filter_is_over());
         Ok(answer)
+    }
+
+    /// Whether the filter has ended by its state, whatever row comes.
+    fn filter_is_over(&self) -> bool {
+        self.filter.as_ref().is_some_and(RowFilter::is_over)
     }
 
     /// Whether a row was read of which nothing was given out.
@@ -211,6 +219,10 @@ impl<E: Env> OpenScanner<E> {
     async fn read_ahead(&mut self, env: &E, budget: &Budget, answer: &mut Answer) -> Result<bool> {
         let read_before = self.scanner.bytes_read();
         while !self.exhausted {
+            if self.filter_is_over() {
+                self.exhausted = true;
+                break;
+            }
             if self.is_late(env, budget) {
                 // A filter may reject for very long: the client must hear from us in time.
                 return Ok(false);
@@ -221,19 +233,23 @@ impl<E: Env> OpenScanner<E> {
                 // A row of which nothing is to be seen.
                 None => continue,
             };
-            answer.scanned += 1;
             let cells = match passed {
                 Filtered::Row(cells) => cells,
                 Filtered::Nothing => {
+                    answer.scanned += 1;
                     answer.filtered += 1;
                     continue;
                 }
                 Filtered::End => {
+                    let filter = self.filter.as_ref();
+                    answer.scanned += u64::from(filter.is_some_and(RowFilter::reads_its_last_row));
+                    answer.filtered += 1;
                     self.filtered_out = true;
                     self.exhausted = true;
                     break;
                 }
             };
+            answer.scanned += 1;
             if !cells.is_empty() {
                 self.hidden_behind = false;
                 self.ahead = Some(Row {
@@ -265,12 +281,18 @@ impl<E: Env> OpenScanner<E> {
         // HBase sees a row behind the last one unless the filter had ended before it was asked about that row.
         let was_over = filter.is_over();
         let mut start = Start::Pass;
+        let mut wanted_next = None;
         let mut choose = |row: &Bytes| {
             let (choice, said) = filter.choose(row);
             start = said;
+            if let Choice::PassUntil(next) = &choice {
+                wanted_next = Some(next.clone());
+            }
             choice
         };
         let step = self.scanner.next_step(&mut choose).await?;
+        let on_the_way = wanted_next.is_some() && wanted_next == self.heading_for;
+        self.heading_for = wanted_next;
         self.hidden_behind |= !was_over && !matches!(step, Step::Empty | Step::End);
         Ok(match (step, start) {
             (Step::End, _) => {
@@ -279,6 +301,7 @@ impl<E: Env> OpenScanner<E> {
             }
             (_, Start::End) => Some(Filtered::End),
             (Step::Row(cells), _) => Some(filter.rest(cells)),
+            (Step::Passed, _) if on_the_way => None,
             (Step::Passed, _) => Some(Filtered::Nothing),
             (Step::Hidden | Step::Empty, _) => None,
         })

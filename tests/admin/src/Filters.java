@@ -120,6 +120,17 @@ class Filters extends Probe {
 
   static void all(String name, Make make) {
     for (Read read : Read.values()) probe("Filter " + name + ", " + read, () -> shown(read, read(read, make.filter())));
+    probe("Filter " + name + ", counted", () -> counted(make.filter()));
+  }
+
+  /** What the servers say of a scan: rows whose cells they read, rows that the filter dropped. */
+  static Text counted(org.apache.hadoop.hbase.filter.Filter filter) throws Exception {
+    Scan scan = new Scan().setFilter(filter).setScanMetricsEnabled(true);
+    try (ResultScanner scanner = table.getScanner(scan)) {
+      for (Result result : scanner) { }
+      Map<String, Long> told = scanner.getScanMetrics().getMetricsMap(false);
+      return new Text("scanned " + told.get("ROWS_SCANNED") + ", filtered " + told.get("ROWS_FILTERED"));
+    }
   }
 
   /** HBase 2.6.4 never ends a reversed scan with some of the fuzzy keys: it is not asked for one. */

@@ -104,6 +104,10 @@ pub(crate) trait Filter: Send {
     fn columns_wanted(&self) -> Option<u32> {
         None
     }
+    /// Whether HBase's ends by the cells of the row that is too far, and not by its key: then that row counts as scanned.
+    fn reads_its_last_row(&self) -> bool {
+        false
+    }
     /// Whether it lets either all cells of a row through or none.
     fn judges_whole_rows(&self) -> bool {
         false

@@ -167,6 +167,9 @@ impl Filter for FuzzyRow {
     fn judges_whole_rows(&self) -> bool {
         true
     }
+    fn reads_its_last_row(&self) -> bool {
+        true
+    }
     fn skips(&self, row: &[u8]) -> Skips {
         let mut nearest: Option<Vec<u8>> = None;
         for key in &self.keys {
@@ -221,6 +224,9 @@ pub(super) struct MultiRowRange {
 
 impl Filter for MultiRowRange {
     fn judges_whole_rows(&self) -> bool {
+        true
+    }
+    fn reads_its_last_row(&self) -> bool {
         true
     }
     fn skips(&self, row: &[u8]) -> Skips {
