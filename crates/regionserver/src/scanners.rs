@@ -218,15 +218,17 @@ impl<E: Env> OpenScanner<E> {
     /// Reads the next row into `ahead`; false at the end, or when the time is up.
     async fn read_ahead(&mut self, env: &E, budget: &Budget, answer: &mut Answer) -> Result<bool> {
         let read_before = self.scanner.bytes_read();
+        let mut dropped = false;
         while !self.exhausted {
             if self.filter_is_over() {
                 self.exhausted = true;
                 break;
             }
-            if self.is_late(env, budget) {
-                // A filter may reject for very long: the client must hear from us in time.
+            // A filter may reject for very long: the client must hear from us in time.
+            if dropped && self.is_late(env, budget) {
                 return Ok(false);
             }
+            dropped = true;
             let passed = match self.read_row().await? {
                 Some(passed) => passed,
                 None if self.exhausted => break,

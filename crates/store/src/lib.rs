@@ -36,6 +36,7 @@ mod region;
 mod retain;
 mod row_cache;
 mod scan;
+mod schema;
 mod seal;
 mod starts;
 mod store;

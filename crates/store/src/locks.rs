@@ -170,7 +170,7 @@ impl<E: Env> RowLocks<E> {
         }
         let at = RowRead {
             codec: self.region.codec,
-            descriptor: &self.region.descriptor(),
+            schema: &self.region.schema(),
             row: &Bytes::copy_from_slice(row),
             query,
             now: database.clock.wall_ms(),

@@ -2,13 +2,10 @@
 //!
 //! It must not know of locks or writes.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use cadastre_env::Env;
 use cadastre_types::{
-    Cell, Code, Error, FamilyDescriptor, KeepDeletedCells, Qualifiers, Query, Result,
-    TableDescriptor, TimeRange, limits,
+    Cell, Code, Error, KeepDeletedCells, Qualifiers, Query, Result, TimeRange, limits,
 };
 use slatedb::config::{ReadOptions, ScanOptions};
 use slatedb::{DbIterator, DbSnapshot, KeyValue};
@@ -19,6 +16,7 @@ use crate::packed::{self, Packed, StoredCell};
 use crate::region::{Found, RegionShared};
 use crate::retain::{self, Markers, Purpose, Rules, retain};
 use crate::row_cache::{CachedRows, Ticket};
+use crate::schema::{Schema, Wanted};
 
 /// Families that are read one by one; more are read with one scan of the row.
 const GETS_MAX: usize = 2;
@@ -28,44 +26,6 @@ const COLUMNS_MAX: usize = 8;
 
 /// Read-ahead for scans of many rows or wide ones, bytes (facts/storage-engine.md, section 3).
 pub(crate) const READ_AHEAD: usize = 64 * 1024;
-
-/// A family that is read.
-pub(crate) struct Wanted<'a> {
-    pub(crate) family: &'a FamilyDescriptor,
-    pub(crate) qualifiers: &'a Qualifiers,
-}
-
-static ALL: Qualifiers = Qualifiers::All;
-
-/// The families of a query in the order of their names (C6).
-pub(crate) fn wanted<'a>(
-    descriptor: &'a TableDescriptor,
-    query: &'a Query,
-) -> Result<Vec<Wanted<'a>>> {
-    if query.raw
-        && query
-            .columns
-            .values()
-            .any(|q| matches!(q, Qualifiers::These(_)))
-    {
-        return Err(Error::invalid("Cannot specify any column for a raw scan"));
-    }
-    if query.columns.is_empty() {
-        let all = descriptor.families.values().map(|family| Wanted {
-            family,
-            qualifiers: &ALL,
-        });
-        return Ok(all.collect());
-    }
-    query
-        .columns
-        .iter()
-        .map(|(name, qualifiers)| {
-            let family = descriptor.family(name)?;
-            Ok(Wanted { family, qualifiers })
-        })
-        .collect()
-}
 
 pub(crate) fn read_options(query: &Query) -> ReadOptions {
     ReadOptions {
@@ -153,6 +113,30 @@ impl FamilyCells {
     /// One sorted list. Of the same coordinates in both the higher sequence stays.
     pub(crate) fn merged(self) -> Vec<StoredCell> {
         packed::merge(self.packed, self.overflow)
+    }
+}
+
+/// What was read of a row, by family id. A row's keys come family by family, so the last one is the one that is asked for.
+#[derive(Default)]
+pub(crate) struct Families(Vec<(u16, FamilyCells)>);
+
+impl Families {
+    /// The cells of a family.
+    pub(crate) fn at(&mut self, id: u16) -> &mut FamilyCells {
+        let at = match self.0.iter().rposition(|(known, _)| *known == id) {
+            Some(at) => at,
+            None => {
+                self.0.push((id, FamilyCells::default()));
+                self.0.len() - 1
+            }
+        };
+        &mut self.0[at].1
+    }
+
+    /// Takes the cells of a family out, if there are any.
+    pub(crate) fn take(&mut self, id: u16) -> Option<FamilyCells> {
+        let (_, cells) = self.0.iter_mut().find(|(known, _)| *known == id)?;
+        Some(std::mem::take(cells))
     }
 }
 
@@ -289,7 +273,7 @@ pub(crate) fn answer(
         qualifiers: wanted.qualifiers,
         raw: query.raw,
     };
-    let kept = retain(cells, &Rules::of(wanted.family), purpose, now);
+    let kept = retain(cells, wanted.rules, purpose, now);
     out.extend(kept.into_iter().map(|cell| Cell {
         row: row.clone(),
         family: wanted.family.name.clone(),
@@ -305,7 +289,7 @@ pub(crate) fn answer(
 /// What is read of one row.
 pub(crate) struct RowRead<'a> {
     pub(crate) codec: RowCodec,
-    pub(crate) descriptor: &'a TableDescriptor,
+    pub(crate) schema: &'a Schema,
     pub(crate) row: &'a Bytes,
     pub(crate) query: &'a Query,
     /// For TTL, ms.
@@ -331,7 +315,7 @@ impl<'a> Fill<'a> {
 
 impl<'a> RowRead<'a> {
     pub(crate) fn wanted(&self) -> Result<Vec<Wanted<'a>>> {
-        wanted(self.descriptor, self.query)
+        self.schema.wanted(self.query)
     }
 
     /// What a family's packed value, or its absence, answers by itself; `None` if there are overflow cells.
@@ -447,7 +431,7 @@ impl<'a> RowRead<'a> {
         if wanted.len() > GETS_MAX {
             let mut families = whole_row(snapshot, &prefix, query, budget).await?;
             for family in &wanted {
-                let cells = families.remove(&family.family.id).unwrap_or_default();
+                let cells = families.take(family.family.id).unwrap_or_default();
                 if let (Some(fill), true) = (fill, query.cache_blocks && cells.is_packed()) {
                     let key = key::packed(&prefix, family.family.id);
                     fill.rows.fill(fill.ticket, key, cells.stored.as_ref());
@@ -475,7 +459,7 @@ impl<'a> RowRead<'a> {
             let columns = Columns {
                 family: family.family.id,
                 qualifiers: family.qualifiers,
-                stop: Stop::of(&Rules::of(family.family), query, &family.family.name, now),
+                stop: Stop::of(family.rules, query, &family.family.name, now),
             };
             match self.first_columns.filter(|_| !query.raw) {
                 None => {
@@ -671,8 +655,8 @@ pub(crate) async fn whole_row(
     prefix: &[u8],
     query: &Query,
     budget: &mut RowBudget,
-) -> Result<BTreeMap<u16, FamilyCells>> {
-    let mut families = BTreeMap::new();
+) -> Result<Families> {
+    let mut families = Families::default();
     let mut entries = scan(snapshot, prefix, query).await?;
     while let Some(entry) = next(&mut entries).await? {
         budget.take(entry.key.len() + entry.value.len())?;
@@ -686,14 +670,10 @@ pub(crate) async fn whole_row(
 }
 
 /// Adds one entry of a row to what was read of it.
-pub(crate) fn collect(
-    families: &mut BTreeMap<u16, FamilyCells>,
-    place: Place,
-    value: Bytes,
-) -> Result<()> {
+pub(crate) fn collect(families: &mut Families, place: Place, value: Bytes) -> Result<()> {
     match place {
         Place::Packed { family } | Place::Overflow { family, .. } => {
-            families.entry(family).or_default().take(place, value)
+            families.at(family).take(place, value)
         }
         Place::Nonce => Ok(()),
     }

@@ -18,9 +18,10 @@ use crate::key::{self, NONCE_FAMILY, RowCodec};
 use crate::locks::{LockTable, RowLocks};
 use crate::maintenance;
 use crate::merge::CellMerge;
-use crate::read::{self, RowRead, Wanted};
+use crate::read::{self, RowRead};
 use crate::row_cache::CachedRows;
 use crate::scan::{RowRange, Scanner};
+use crate::schema::{Schema, Wanted};
 use crate::seal;
 use crate::store::{RegionSpec, StoreShared, region_path};
 use crate::write::WriteState;
@@ -41,7 +42,7 @@ impl<E: Env> Clone for Region<E> {
 /// What handles, scanners and locks of a region share.
 pub(crate) struct RegionShared<E: Env> {
     pub(crate) info: RegionInfo,
-    descriptor: RwLock<Arc<TableDescriptor>>,
+    schema: RwLock<Arc<Schema>>,
     pub(crate) codec: RowCodec,
     pub(crate) database: Arc<Database<E>>,
     pub(crate) locks: LockTable,
@@ -52,8 +53,12 @@ pub(crate) struct RegionShared<E: Env> {
 }
 
 impl<E: Env> RegionShared<E> {
+    pub(crate) fn schema(&self) -> Arc<Schema> {
+        Arc::clone(&self.schema.read().expect("not poisoned"))
+    }
+
     pub(crate) fn descriptor(&self) -> Arc<TableDescriptor> {
-        Arc::clone(&self.descriptor.read().expect("not poisoned"))
+        Arc::clone(&self.schema.read().expect("not poisoned").descriptor)
     }
 }
 
@@ -128,7 +133,7 @@ impl<E: Env> Region<E> {
         let rows = CachedRows::new(Arc::clone(&database.store.rows));
         let shared = Arc::new(RegionShared {
             info: spec.info,
-            descriptor: RwLock::new(spec.descriptor),
+            schema: RwLock::new(Arc::new(Schema::new(spec.descriptor))),
             codec,
             database,
             locks: LockTable::new(),
@@ -261,7 +266,7 @@ impl<E: Env> Region<E> {
     /// For a descriptor that cannot be served.
     pub async fn alter(&self, descriptor: Arc<TableDescriptor>) -> Result<()> {
         check_descriptor(&descriptor)?;
-        *self.shared.descriptor.write().expect("not poisoned") = descriptor;
+        *self.shared.schema.write().expect("not poisoned") = Arc::new(Schema::new(descriptor));
         self.shared.rows.forget_all();
         Ok(())
     }
@@ -307,10 +312,10 @@ impl<E: Env> Region<E> {
         self.check_row(row)?;
         let database = &self.shared.database;
         let _open = database.begin().await?;
-        let descriptor = self.descriptor();
+        let schema = self.shared.schema();
         let at = RowRead {
             codec: self.shared.codec,
-            descriptor: &descriptor,
+            schema: &schema,
             row: &Bytes::copy_from_slice(row),
             query,
             now: database.clock.wall_ms(),
@@ -371,7 +376,7 @@ impl<E: Env> Region<E> {
         let _open = database.begin().await?;
         let read = RowRead {
             codec: self.shared.codec,
-            descriptor: &self.descriptor(),
+            schema: &self.shared.schema(),
             row: &Bytes::copy_from_slice(row),
             query,
             now: database.clock.wall_ms(),

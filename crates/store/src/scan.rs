@@ -2,7 +2,6 @@
 //!
 //! It must not know of filters, batches or limits: those are the region server's.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use slatedb::{DbIterator, DbSnapshot, IterationOrder, KeyValue};
 
 use crate::error::from_slatedb;
 use crate::key::{self, Place, RowCodec};
-use crate::read::{self, FamilyCells, FirstOfFamilies, READ_AHEAD, RowBudget};
+use crate::read::{self, Families, FirstOfFamilies, READ_AHEAD, RowBudget};
 use crate::region::{ReadPoint, RegionShared};
 
 /// Rows to scan, in row order whatever the direction: `start` is the lower end. Empty = open.
@@ -105,6 +104,8 @@ pub struct Scanner<E: Env> {
     query: Arc<Query>,
     reversed: bool,
     range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// The prefix of the row that is behind it, if it is not taken out of the range yet.
+    behind: Option<Bytes>,
     entries: Option<DbIterator>,
     /// When `entries` was made (mono): replaced files live only so long (C12).
     made: Duration,
@@ -130,7 +131,7 @@ impl<E: Env> Scanner<E> {
         query: Query,
         at: ReadPoint<E>,
     ) -> Result<Self> {
-        read::wanted(&region.descriptor(), &query)?;
+        region.schema().wanted(&query)?;
         let range = range.keys(region.codec);
         Ok(Self {
             done: is_empty(&range.0, &range.1),
@@ -139,6 +140,7 @@ impl<E: Env> Scanner<E> {
             query: Arc::new(query),
             reversed,
             range,
+            behind: None,
             entries: None,
             made: Duration::ZERO,
             turn: Duration::ZERO,
@@ -225,7 +227,7 @@ impl<E: Env> Scanner<E> {
             Choice::Read => {
                 self.passed = 0;
                 let step = self.read(first, &prefix, &row).await?;
-                self.skip_past(&prefix);
+                self.behind = Some(prefix);
                 Ok(step)
             }
             Choice::Pass => {
@@ -250,7 +252,7 @@ impl<E: Env> Scanner<E> {
             }
             self.bytes_read += (next.key.len() + next.value.len()) as u64;
         }
-        self.skip_past(prefix);
+        self.behind = Some(prefix.clone());
         Ok(())
     }
 
@@ -262,6 +264,7 @@ impl<E: Env> Scanner<E> {
             return self.pass(prefix).await;
         }
         self.passed = 0;
+        self.behind = None;
         let target = self.region.codec.prefix(next);
         self.range.0 = Bound::Included(target.clone());
         if is_empty(&self.range.0, &self.range.1) {
@@ -283,6 +286,7 @@ impl<E: Env> Scanner<E> {
         }
         self.ahead = None;
         self.made = now;
+        self.narrow();
         if is_empty(&self.range.0, &self.range.1) {
             self.done = true;
             self.entries = None;
@@ -307,12 +311,16 @@ impl<E: Env> Scanner<E> {
         Ok(())
     }
 
-    /// Takes the row just read out of the range, so that a new iterator goes on behind it.
-    fn skip_past(&mut self, prefix: &Bytes) {
+    /// Takes the rows that are behind it out of the range, so that a new iterator goes on there. Not after each row: few scanners live
+    /// longer than an iterator.
+    fn narrow(&mut self) {
+        let Some(prefix) = self.behind.take() else {
+            return;
+        };
         if self.reversed {
             self.range.1 = Bound::Excluded(prefix.to_vec());
         } else {
-            self.range.0 = Bound::Included(key::after_row(prefix));
+            self.range.0 = Bound::Included(key::after_row(&prefix));
         }
     }
 
@@ -329,11 +337,11 @@ impl<E: Env> Scanner<E> {
     /// What a row shows whose first entry has been read, by one schema and at one moment. Of a wide family no more is read than the first
     /// columns that are enough.
     async fn read(&mut self, first: KeyValue, prefix: &Bytes, row: &Bytes) -> Result<Step> {
-        let (descriptor, query) = (self.region.descriptor(), Arc::clone(&self.query));
+        let (schema, query) = (self.region.schema(), Arc::clone(&self.query));
         let now = self.region.database.clock.wall_ms();
-        let wanted = read::wanted(&descriptor, &query)?;
+        let wanted = schema.wanted(&query)?;
         let mut first_columns = self.first_columns.map(FirstOfFamilies::new);
-        let mut families: BTreeMap<u16, FamilyCells> = BTreeMap::new();
+        let mut families = Families::default();
         let mut budget = RowBudget::default();
         let mut next = Some(first);
         while let Some(entry) = next {
@@ -353,7 +361,7 @@ impl<E: Env> Scanner<E> {
                     let wanted = wanted.iter().find(|it| it.family.id == *family);
                     // Of a family that is not wanted nothing is enough already.
                     let enough = wanted.is_none_or(|wanted| {
-                        let cells = families.entry(*family).or_default();
+                        let cells = families.at(*family);
                         first.enough(*family, qualifier, cells, |cells| {
                             read::columns_shown(row, wanted, &query, cells, now)
                         })
@@ -376,7 +384,7 @@ impl<E: Env> Scanner<E> {
         let mut out = Vec::new();
         let mut is_stored = false;
         for wanted in &wanted {
-            if let Some(mut cells) = families.remove(&wanted.family.id) {
+            if let Some(mut cells) = families.take(wanted.family.id) {
                 if self.reversed {
                     cells.overflow.reverse();
                 }

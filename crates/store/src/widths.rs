@@ -65,7 +65,7 @@ async fn rewrite_locked<E: Env>(
     let mut budget = RowBudget::default();
     let mut families = read::whole_row(&snapshot, prefix, &query, &mut budget).await?;
     let id = u16::from_be_bytes([key[prefix.len()], key[prefix.len() + 1]]);
-    let Some(cells) = families.remove(&id) else {
+    let Some(cells) = families.take(id) else {
         return Ok(());
     };
     let descriptor = region.descriptor();

@@ -283,8 +283,8 @@ pub(crate) async fn write<E: Env>(
     cells: Vec<Cell>,
     nonces: &[(Bytes, u64, u64)],
 ) -> Result<u64> {
-    let descriptor = region.descriptor();
-    if descriptor.read_only() && !region.info.is_meta() {
+    let schema = region.schema();
+    if schema.descriptor.read_only() && !region.info.is_meta() {
         return Err(Error::invalid("region is read only"));
     }
     let deleted: BTreeSet<Bytes> = cells
@@ -294,10 +294,9 @@ pub(crate) async fn write<E: Env>(
         .collect();
     let mut changes = Changes::default();
     for ((row, family), cells) in group(region, cells)? {
-        let family = descriptor.family(&family)?;
-        let rules = Rules::of(family);
+        let (family, rules) = schema.family(&family)?;
         let prefix = region.codec.prefix(&row);
-        change_family(region, &mut changes, &prefix, family.id, &rules, cells).await?;
+        change_family(region, &mut changes, &prefix, family.id, rules, cells).await?;
     }
     let now = region.database.moment();
     for (row, group, nonce) in nonces {

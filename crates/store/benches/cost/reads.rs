@@ -126,6 +126,8 @@ pub(crate) async fn reads(env: RealEnv, dir: PathBuf, shape: Shape) {
     scans(&region, 100).await;
     full_scan(&region).await;
     store.close().await.unwrap();
+    // The directory is locked until nobody holds it.
+    drop((region, store));
     block_gets(&env, &dir).await;
     alone::reads(&dir, shape).await;
 }
