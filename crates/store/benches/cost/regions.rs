@@ -15,8 +15,8 @@ use crate::meter::{Meter, cpu, head};
 use crate::rows::{Shape, key};
 use crate::{ROWS, load, put, store, table};
 
-/// How often a step is repeated that takes milliseconds.
-const STEPS: u32 = 50;
+/// How often a step is repeated that takes milliseconds. Not oftener: nothing collects old manifests here, and each step reads their list.
+const STEPS: u32 = 5;
 
 fn region_of(n: u32) -> RegionSpec {
     let (start, end) = (key(n), key(n + 1));
