@@ -339,6 +339,14 @@ impl WideRow {
             return false;
         }
         self.versions = self.versions.saturating_add(1);
-        self.versions <= rules.max_versions
+        // Written again in the other form: one version, of which a read takes the later write. Which one that is, is settled where the row is
+        // rewritten; if one of them went here, the other might be the older.
+        let is_packed_too = self.packed.get(self.next_packed).is_some_and(|packed| {
+            packed.qualifier == put.qualifier && packed.timestamp == put.timestamp
+        });
+        if is_packed_too {
+            self.next_packed += 1;
+        }
+        is_packed_too || self.versions <= rules.max_versions
     }
 }

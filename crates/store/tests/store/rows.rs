@@ -676,6 +676,27 @@ async fn play_twice(env: FaultEnv, steps: Vec<Step>, family: FamilyDescriptor, s
     store.close().await.unwrap();
 }
 
+/// A version that is an overflow cell and was written again as a packed one is one version, not two: the compaction dropped the oldest of
+/// those that are to be kept. With each order of timestamps around it.
+#[test]
+fn t4_a_version_in_both_forms_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let real = env(dir.path());
+    let large = |t| Step::Put(0, 2, t, 0);
+    let small = |t| Step::Put(0, 2, t, 20);
+    for twice in [6, 4, 1] {
+        for versions in ["1", "2", "3"] {
+            let mut steps: Vec<Step> = [6, 4, 1].map(large).into();
+            steps.push(small(twice));
+            let family = FamilyDescriptor::new("f").with("VERSIONS", versions);
+            let here = FaultEnv::new(real.clone(), FaultDisk::default());
+            let played = real.block_on(play_twice(here, steps, family, 1 << 20));
+            played.expect("see above");
+        }
+    }
+    real.shutdown();
+}
+
 /// The same history with and without flushes and compactions, whose files end anywhere in a row: every read is the same (T4).
 #[test]
 fn t4_compaction_is_invisible() {
