@@ -46,8 +46,8 @@ const KILL_SECONDS: &str = "240";
 /// `CADASTRE_RULE_CASES=1000000 cargo test --release -p cadastre-sharding --lib r50_enumeration`.
 const RULE_CASES: &str = "100000";
 
-/// Random rules under which a sharded table is compared with a plain one on a server: some 30 s on two cores.
-const SHARDED_CASES: &str = "16";
+/// Random rules under which a sharded table is compared with a plain one on a server: some 50 s on two cores.
+const SHARDED_CASES: &str = "32";
 
 /// Puts and increments of the one row of T5.
 const HOT_ROW_OPERATIONS: &str = "200000";

@@ -175,13 +175,8 @@ impl<E: Env> OpenScanner<E> {
         }
         answer.scanned -= u64::from(self.has_row_untouched());
         answer.bytes_read = self.scanner.bytes_read() - read_before;
-        answer.scan_over = answer.parts.is_empty() && (self.filtered_out || self.filter_is_over());
+        answer.scan_over = self.filtered_out && answer.parts.is_empty();
         Ok(answer)
-    }
-
-    /// Whether the filter has ended by its state, whatever row comes.
-    fn filter_is_over(&self) -> bool {
-        self.filter.as_ref().is_some_and(RowFilter::is_over)
     }
 
     /// Whether a row was read of which nothing was given out.
@@ -218,17 +213,18 @@ impl<E: Env> OpenScanner<E> {
     /// Reads the next row into `ahead`; false at the end, or when the time is up.
     async fn read_ahead(&mut self, env: &E, budget: &Budget, answer: &mut Answer) -> Result<bool> {
         let read_before = self.scanner.bytes_read();
-        let mut dropped = false;
+        let mut again = false;
         while !self.exhausted {
-            if self.filter_is_over() {
+            if self.filter.as_ref().is_some_and(RowFilter::is_over) {
+                self.filtered_out = true;
                 self.exhausted = true;
                 break;
             }
             // A filter may reject for very long: the client must hear from us in time.
-            if dropped && self.is_late(env, budget) {
+            if again && self.is_late(env, budget) {
                 return Ok(false);
             }
-            dropped = true;
+            again = true;
             let passed = match self.read_row().await? {
                 Some(passed) => passed,
                 None if self.exhausted => break,
@@ -265,7 +261,8 @@ impl<E: Env> OpenScanner<E> {
         Ok(false)
     }
 
-    /// What passes of the next stored row; `None` if it has nothing to show, and at the end.
+    /// What passes of the next stored row; `None` if it has nothing to show, and at the end. Not to be called of a filter that is over: HBase
+    /// would not see that row.
     async fn read_row(&mut self) -> Result<Option<Filtered>> {
         let Some(filter) = &mut self.filter else {
             let all = PerFamily {
@@ -280,8 +277,6 @@ impl<E: Env> OpenScanner<E> {
                 Step::Hidden | Step::Empty | Step::Passed | Step::End => None,
             });
         };
-        // HBase sees a row behind the last one unless the filter had ended before it was asked about that row.
-        let was_over = filter.is_over();
         let mut start = Start::Pass;
         let mut wanted_next = None;
         let mut choose = |row: &Bytes| {
@@ -295,7 +290,7 @@ impl<E: Env> OpenScanner<E> {
         let step = self.scanner.next_step(&mut choose).await?;
         let on_the_way = wanted_next.is_some() && wanted_next == self.heading_for;
         self.heading_for = wanted_next;
-        self.hidden_behind |= !was_over && !matches!(step, Step::Empty | Step::End);
+        self.hidden_behind |= !matches!(step, Step::Empty | Step::End);
         Ok(match (step, start) {
             (Step::End, _) => {
                 self.exhausted = true;

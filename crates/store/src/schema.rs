@@ -45,6 +45,12 @@ impl Schema {
         Ok((self.descriptor.family(name)?, &self.rules[name]))
     }
 
+    /// The rules of the family with this id, if there is one.
+    pub(crate) fn rules(&self, id: u16) -> Option<&Rules> {
+        let mut families = self.descriptor.families.values().zip(self.rules.values());
+        families.find_map(|(family, rules)| (family.id == id).then_some(rules))
+    }
+
     /// The families of a query in the order of their names (C6).
     ///
     /// # Errors

@@ -68,11 +68,11 @@ async fn rewrite_locked<E: Env>(
     let Some(cells) = families.take(id) else {
         return Ok(());
     };
-    let descriptor = region.descriptor();
-    let Some(family) = descriptor.families.values().find(|family| family.id == id) else {
+    let schema = region.schema();
+    let Some(rules) = schema.rules(id) else {
         return Ok(());
     };
-    rewrite_family(region, prefix, key, id, &Rules::of(family), cells).await
+    rewrite_family(region, prefix, key, id, rules, cells).await
 }
 
 fn overflow_key(prefix: &[u8], family: u16, cell: &StoredCell) -> Bytes {

@@ -22,6 +22,9 @@ mod cache;
 /// Of the block cache and of the memtable: everything fits.
 const ROOM: usize = 1 << 30;
 
+/// As our scans of many rows, bytes.
+const READ_AHEAD: usize = 64 * 1024;
+
 /// What is flushed at once.
 const MEGABYTES: u32 = 128;
 
@@ -114,7 +117,7 @@ async fn gets(db: &Db) {
 async fn scans(db: &Db, rows: u32) {
     let options = ScanOptions {
         cache_blocks: true,
-        read_ahead_bytes: if rows == 1 { 1 } else { 64 * 1024 },
+        read_ahead_bytes: if rows == 1 { 1 } else { READ_AHEAD },
         ..ScanOptions::default()
     };
     let mut state = 1;
@@ -133,7 +136,7 @@ async fn scans(db: &Db, rows: u32) {
 
 async fn full_scan(db: &Db) {
     let options = ScanOptions {
-        read_ahead_bytes: 64 * 1024,
+        read_ahead_bytes: READ_AHEAD,
         ..ScanOptions::default()
     };
     let mut meter = Meter::start();

@@ -1,7 +1,7 @@
 //! Regions: open, close, checkpoint, clone, and what idle ones cost.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cadastre_env::{Env, RealEnv};
@@ -52,9 +52,8 @@ pub(crate) async fn idle(env: RealEnv, dir: PathBuf, count: u32) {
     let mut regions = Vec::new();
     let mut meter = Meter::start();
     for n in 0..count {
-        let since = Instant::now();
-        regions.push(store.open_region(region_of(n)).await.unwrap());
-        meter.lap(since);
+        let opening = store.open_region(region_of(n));
+        regions.push(meter.step(opening).await.unwrap());
     }
     meter.print("open of a new region", 1);
     for (n, region) in regions.iter().enumerate() {
@@ -66,9 +65,7 @@ pub(crate) async fn idle(env: RealEnv, dir: PathBuf, count: u32) {
     }
     let mut meter = Meter::start();
     for region in &regions {
-        let since = Instant::now();
-        region.flush().await.unwrap();
-        meter.lap(since);
+        meter.step(region.flush()).await.unwrap();
     }
     meter.print("flush of 10 kB", 1);
     let spent = cpu();
@@ -79,17 +76,13 @@ pub(crate) async fn idle(env: RealEnv, dir: PathBuf, count: u32) {
     let tasks = tasks(&env).await - tasks_before;
     let mut meter = Meter::start();
     for region in &regions {
-        let since = Instant::now();
-        region.close().await.unwrap();
-        meter.lap(since);
+        meter.step(region.close()).await.unwrap();
     }
     meter.print("close", 1);
     drop(regions);
     let mut meter = Meter::start();
     for n in 0..count {
-        let since = Instant::now();
-        store.open_region(region_of(n)).await.unwrap();
-        meter.lap(since);
+        meter.step(store.open_region(region_of(n))).await.unwrap();
     }
     meter.print("open again", 1);
     println!(
